@@ -1,0 +1,156 @@
+"""Fixtures that every test may use: device, rng, run_child.
+
+Test bodies are written once over `device`: "cpu", and "metal" where there is a
+device, real or stand-in.  `--device cpu` (repeatable) restricts the choice.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import zlib
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device",
+        action="append",
+        choices=["cpu", "metal"],
+        help="run the tests that use the device fixture on this device only; may be repeated",
+    )
+
+
+def available_devices():
+    import tensorx as tx
+
+    return ["cpu", "metal"] if tx.metal.is_available() else ["cpu"]
+
+
+def pytest_generate_tests(metafunc):
+    if "device" in metafunc.fixturenames:
+        wanted = metafunc.config.getoption("--device")
+        devices = available_devices()
+        for name in wanted or ():
+            if name not in devices:
+                import tensorx as tx
+
+                raise pytest.UsageError(f"--device {name}: {tx.metal.unavailable_reason()}")
+        devices = [name for name in devices if not wanted or name in wanted]
+        metafunc.parametrize("device", devices, indirect=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests marked `metal` but not written over `device` need the device, too."""
+    marked = [item for item in items if item.get_closest_marker("metal")]
+    if not marked:
+        return
+    wanted = config.getoption("--device")
+    reason = None
+    if wanted and "metal" not in wanted:
+        reason = "--device leaves metal out"
+    elif "metal" not in available_devices():
+        import tensorx as tx
+
+        reason = tx.metal.unavailable_reason()
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"no metal device: {reason}"))
+
+
+@pytest.fixture
+def device(request):
+    """Name of the device that the test body runs on."""
+    return request.param
+
+
+@pytest.fixture
+def rng(request):
+    """numpy.random.Generator whose seed depends on nothing but the test's name."""
+    import numpy as np
+
+    return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+class Hang(AssertionError):
+    """The child did not end in time."""
+
+
+_PREAMBLE = """\
+import faulthandler, os, sys
+{imports}
+faulthandler.dump_traceback_later({dump}, exit=False)
+os.write({fd}, b"r")
+os.close({fd})
+"""
+
+
+def _kill_group(proc):
+    try:
+        os.killpg(proc.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run_child_process(
+    code,
+    timeout=5.0,
+    *,
+    env=None,
+    imports="import numpy as np\nimport tensorx as tx",
+    check=True,
+    start_timeout=50.0,
+):
+    """Run `code` in a fresh interpreter and kill it, with its children, after `timeout` seconds.
+
+    The clock starts when the imports are done, so a loaded machine does not look like a hang.
+    Returns subprocess.CompletedProcess with text output.  Raises Hang with the child's stacks
+    when it had to be killed and, with `check`, AssertionError when it ended with an error.
+    """
+    reader, writer = os.pipe()
+    preamble = _PREAMBLE.format(imports=imports, dump=max(timeout - 0.5, timeout * 0.8), fd=writer)
+    source = preamble + textwrap.dedent(code)
+    proc = subprocess.Popen(
+        [sys.executable, "-c", source],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+        pass_fds=[writer],
+        start_new_session=True,  # so that grandchildren die with it
+    )
+    os.close(writer)
+    starting = threading.Timer(start_timeout, _kill_group, [proc])
+    starting.start()
+    try:
+        ready = os.read(reader, 1)  # empty when the child ended before it was ready
+    finally:
+        starting.cancel()
+        os.close(reader)
+    try:
+        out, err = proc.communicate(timeout=timeout if ready else 10)
+    except subprocess.TimeoutExpired:
+        _kill_group(proc)
+        out, err = proc.communicate()
+        raise Hang(f"child still ran after {timeout} s; its stacks:\n{err}\noutput:\n{out}") from None
+    except BaseException:
+        _kill_group(proc)
+        proc.wait()
+        raise
+    finally:
+        if proc.poll() is not None:
+            _kill_group(proc)  # what the child left behind
+    done = subprocess.CompletedProcess(proc.args[:2], proc.returncode, out, err)
+    if check and done.returncode != 0:
+        raise AssertionError(f"child ended with {done.returncode}\n{err}\noutput:\n{out}")
+    return done
+
+
+@pytest.fixture
+def run_child():
+    """The function run_child_process, see there."""
+    return run_child_process
