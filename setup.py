@@ -9,6 +9,7 @@ Environment
     TENSORX_QUICK=1            compile with -O1: for development
     TENSORX_SANITIZE=a,b       build with -fsanitize=a,b (address, undefined, ...)
     TENSORX_DEBUG=1            keep debugging symbols
+    TENSORX_BUILD_DIR=folder   keep objects here (pip itself builds in a folder that it deletes)
     TENSORX_JOBS=n             compiler processes at a time
     CC, CFLAGS, LDFLAGS, ARCHFLAGS, MACOSX_DEPLOYMENT_TARGET as usual
 
@@ -18,6 +19,7 @@ An object is rebuilt when its source, a header it includes or its flags change;
 
 import contextlib
 import filecmp
+import glob
 import importlib.util
 import json
 import os
@@ -138,7 +140,7 @@ def extensions():
                 # Never imported: opened by ctypes. As an extension it obeys CC,
                 # ARCHFLAGS and editable installs like every other one.
                 "tensorx.metal._bridge",
-                [os.path.join("tensorx", "metal", "bridge.m")],
+                sorted(glob.glob(os.path.join("tensorx", "metal", "*.m"))),
                 include_dirs=[os.path.join("tensorx", "metal")],
                 extra_compile_args=["-O2", *flags],
                 extra_link_args=link_flags()
@@ -223,6 +225,8 @@ class BuildNative(build_ext):
     def finalize_options(self):
         own_lib = self.build_lib is not None
         super().finalize_options()
+        if os.environ.get("TENSORX_BUILD_DIR"):
+            self.build_temp = os.environ["TENSORX_BUILD_DIR"]
         if self.inplace and not own_lib:
             self.build_lib = os.path.join(self.build_temp, "lib")
 
@@ -355,12 +359,18 @@ class BuildNative(build_ext):
             json.dump(link, f)
 
 
-if MACOS:
-    # Not older than Python's own, or else the wheel would promise systems on
-    # which Python itself does not start; never the 10.x of python.org's builds.
-    own = sysconfig.get_config_var("MACOSX_DEPLOYMENT_TARGET") or "13.0"
-    newest = max(["13.0", str(own)], key=lambda v: [int(n) for n in v.split(".")])
-    os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", newest)
+def deployment_target():
+    """Oldest macOS to build for: 13.0, or Python's own target where that is newer.
 
-os.chdir(HERE)
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})
+    python.org builds aim at 10.x, and a wheel must not promise systems that lack the
+    API which the bridge uses; nor systems on which this Python does not start.
+    """
+    own = sysconfig.get_config_var("MACOSX_DEPLOYMENT_TARGET") or "13.0"
+    return max(["13.0", str(own)], key=lambda version: [int(n) for n in version.split(".")])
+
+
+if __name__ == "__main__":
+    os.chdir(HERE)
+    if MACOS:
+        os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", deployment_target())
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})

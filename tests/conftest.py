@@ -30,6 +30,13 @@ def available_devices():
     return ["cpu", "metal"] if tx.metal.is_available() else ["cpu"]
 
 
+def pytest_configure(config):
+    if os.environ.get("TENSORX_REQUIRE_METAL") and "metal" not in available_devices():
+        import tensorx as tx
+
+        raise pytest.UsageError(f"TENSORX_REQUIRE_METAL is set: {tx.metal.unavailable_reason()}")
+
+
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
@@ -61,9 +68,43 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=f"no metal device: {reason}"))
 
 
+def _devices_line(tested):
+    """One sentence: which devices the tests ran on, or why not."""
+    try:
+        import tensorx as tx
+
+        metal = tx.metal.is_available()
+        detail = str(tx.device("metal").name) if metal else tx.metal.unavailable_reason()
+    except Exception as error:
+        return f"devices tested: none ({type(error).__name__}: {error})"
+    parts = [name for name in ("cpu",) if name in tested]
+    if "metal" in tested:
+        parts.append(f"metal ({detail})")
+    line = "devices tested: " + (", ".join(parts) or "none")
+    if "metal" not in tested:
+        line += "; metal NOT tested: " + ("not selected" if metal else str(detail))
+    return line
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    stats = terminalreporter.stats
+    tested = set()
+    for report in stats.get("passed", []) + stats.get("failed", []):
+        tested.update(value for name, value in report.user_properties if name == "device")
+    line = _devices_line(tested)
+    terminalreporter.write_line(line)
+    path = os.environ.get("TENSORX_TEST_REPORT")
+    if path:
+        kinds = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
+        counts = ", ".join(f"{len(stats[kind])} {kind}" for kind in kinds if stats.get(kind))
+        with open(path, "w") as f:
+            f.write(f"{counts}\n{line}\n")
+
+
 @pytest.fixture
-def device(request):
+def device(request, record_property):
     """Name of the device that the test body runs on."""
+    record_property("device", request.param)
     return request.param
 
 
