@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError
+from setuptools.errors import CompileError, LinkError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MACOS = sys.platform == "darwin"
@@ -231,6 +231,8 @@ class BuildNative(build_ext):
             self.build_lib = os.path.join(self.build_temp, "lib")
 
     def run(self):
+        # setuptools clears the flag while it builds and copies afterwards.
+        self._copies = self.inplace
         with exclusive(os.path.join(os.path.abspath(self.build_temp), ".lock")):
             super().run()
 
@@ -265,15 +267,18 @@ class BuildNative(build_ext):
                     compiled += result[1]
         built = [ext for ext in self.extensions if ext.name not in failed]
         for ext in built:
-            self._link(ext, sorted(objects[ext.name]))
+            try:
+                self._link(ext, sorted(objects[ext.name]))
+            except LinkError as error:
+                failed[ext.name] = str(error)
         print(
             f"tensorx: compiled {compiled} of {len(tasks)} sources with {jobs} jobs "
             f"in {time.monotonic() - started:.1f} s"
         )
         if failed:
             # What could be built is put in place even so; the build still fails.
-            self.extensions = built
-            if self.inplace or getattr(self, "editable_mode", False):
+            self.extensions = [ext for ext in built if ext.name not in failed]
+            if self._copies:
                 self.copy_extensions_to_source()
             raise CompileError(
                 "not built: " + "; ".join(f"{name} ({why})" for name, why in failed.items())
