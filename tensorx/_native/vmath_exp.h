@@ -1,0 +1,234 @@
+/* exp and its family: exp, exp2, expm1, sigmoid, softplus, tanh, sinh, cosh. */
+#ifndef TX_VMATH_EXP_H
+#define TX_VMATH_EXP_H
+
+#include "vmath_base.h"
+
+#define TX__LOG2E 0x1.71547652b82fep+0
+/* ln 2 in two parts; the first has trailing zeros, so n * LN2_HI is exact even without FMA */
+#define TX__LN2F_HI 0x1.62e4p-1f
+#define TX__LN2F_LO 0x1.7f7d1cp-20f
+#define TX__LN2_HI 0x1.62e42fefap-1
+#define TX__LN2_LO 0x1.cf79abc9e3b3ap-40
+
+/* r in [-ln2/2, ln2/2] and t = TX_RINT + n with x = n ln2 + r */
+TX_INLINE float tx__exp_reducef(float x, float *t)
+{
+    *t = TX_FMAF(x, (float)TX__LOG2E, TX_RINTF);
+    float n = *t - TX_RINTF;
+    return TX_FMAF(n, -TX__LN2F_LO, TX_FMAF(n, -TX__LN2F_HI, x));
+}
+TX_INLINE double tx__exp_reduce(double x, double *t)
+{
+    *t = TX_FMA(x, TX__LOG2E, TX_RINT);
+    double n = *t - TX_RINT;
+    return TX_FMA(n, -TX__LN2_LO, TX_FMA(n, -TX__LN2_HI, x));
+}
+
+/* e^r - 1 = r + r^2 q(r) */
+TX_INLINE float tx__exp_qf(float r)
+{
+    float q = 0x1.6ac802p-10f;
+    q = TX_FMAF(q, r, 0x1.123dep-7f);
+    q = TX_FMAF(q, r, 0x1.555858p-5f);
+    q = TX_FMAF(q, r, 0x1.55548cp-3f);
+    return TX_FMAF(q, r, 0x1.fffffcp-2f);
+}
+TX_INLINE double tx__exp_q(double r)
+{
+    double q = 0x1.add2f2f3bc50dp-26;
+    q = TX_FMA(q, r, 0x1.28aee50d10a1p-22);
+    q = TX_FMA(q, r, 0x1.71def562634e2p-19);
+    q = TX_FMA(q, r, 0x1.a019988bd27dep-16);
+    q = TX_FMA(q, r, 0x1.a01a013d3f2e8p-13);
+    q = TX_FMA(q, r, 0x1.6c16c184b5121p-10);
+    q = TX_FMA(q, r, 0x1.1111111124d49p-7);
+    q = TX_FMA(q, r, 0x1.5555555550607p-5);
+    q = TX_FMA(q, r, 0x1.5555555555503p-3);
+    return TX_FMA(q, r, 0x1.000000000000ap-1);
+}
+
+/* ---- exp ---- */
+TX_INLINE float tx__exp_coref(float x, float *t)
+{
+    float r = tx__exp_reducef(x, t);
+    return 1.0f + TX_FMAF(r * r, tx__exp_qf(r), r);
+}
+TX_INLINE double tx__exp_core(double x, double *t)
+{
+    double r = tx__exp_reduce(x, t);
+    return 1.0 + TX_FMA(r * r, tx__exp_q(r), r);
+}
+TX_INLINE float tx_expf(float x)
+{
+    float t;
+    x = x > 90.0f ? 90.0f : x; /* comparisons keep NaN */
+    x = x < -105.0f ? -105.0f : x;
+    float p = tx__exp_coref(x, &t);
+    return tx__scalef(p, t);
+}
+TX_INLINE double tx_exp(double x)
+{
+    double t;
+    x = x > 710.0 ? 710.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    double p = tx__exp_core(x, &t);
+    return tx__scale(p, t);
+}
+TX_INLINE float tx__exp_midf(float x)
+{
+    float t, p = tx__exp_coref(x, &t);
+    return p * tx__pow2f(t);
+}
+TX_INLINE double tx__exp_mid(double x)
+{
+    double t, p = tx__exp_core(x, &t);
+    return p * tx__pow2(t);
+}
+#define TX_HAVE_V_expf 1
+TX_VBLOCKS_F(tx_vexpf, tx__exp_midf, tx_expf, 0x42ae0000u /* 87 */)
+#define TX_HAVE_V_exp 1
+TX_VBLOCKS_D(tx_vexp, tx__exp_mid, tx_exp, 0x40862000u /* 708 */)
+
+/* ---- sigmoid: with E = e^-|x| it is 1 - E / (1 + E) for x >= 0, else E / (1 + E) ----
+ * q = e^r / (1 + 2^n e^r), corrected for the rounding of e^r and of the denominator. */
+TX_INLINE float tx__sigmoid_qf(float a, float *t, float *s)
+{
+    float r = tx__exp_reducef(a, t);
+    float u = TX_FMAF(r * r, tx__exp_qf(r), r);
+    float e = 1.0f + u, el = (1.0f - e) + u;                 /* e^r = e + el */
+    float ts = *t < TX_RINTF - 126.0f ? TX_RINTF - 126.0f : *t; /* beyond that 2^n no longer matters in d */
+    *s = tx__pow2f(ts);
+    float d = TX_FMAF(*s, e, 1.0f), dl = TX_FMAF(*s, e, 1.0f - d); /* 1 + 2^n e = d + dl */
+    float q = e / d;
+    /* (e + el) / (d + dl); a rough 1/d will do for the correction, d is in [1, 2] */
+    return TX_FMAF(TX_FMAF(-q, dl, el), TX_FMAF(d, -0.5f, 1.457f), q);
+}
+TX_INLINE float tx_sigmoidf(float x)
+{
+    float t, s, a = -tx__absf(x);
+    a = a < -105.0f ? -105.0f : a;
+    float q = tx__sigmoid_qf(a, &t, &s);
+    return x < 0.0f ? tx__scalef(q, t) : TX_FMAF(-s, q, 1.0f);
+}
+TX_INLINE float tx__sigmoid_midf(float x)
+{
+    float t, s, q = tx__sigmoid_qf(-tx__absf(x), &t, &s);
+    return x < 0.0f ? s * q : TX_FMAF(-s, q, 1.0f);
+}
+TX_INLINE double tx__sigmoid_q(double a, double *t, double *s)
+{
+    double r = tx__exp_reduce(a, t);
+    double u = TX_FMA(r * r, tx__exp_q(r), r);
+    double e = 1.0 + u, el = (1.0 - e) + u;
+    double ts = *t < TX_RINT - 1022.0 ? TX_RINT - 1022.0 : *t;
+    *s = tx__pow2(ts);
+    double d = TX_FMA(*s, e, 1.0), dl = TX_FMA(*s, e, 1.0 - d);
+    double q = e / d;
+    return TX_FMA(TX_FMA(-q, dl, el), TX_FMA(d, -0.5, 1.457), q);
+}
+TX_INLINE double tx_sigmoid(double x)
+{
+    double t, s, a = -tx__abs(x);
+    a = a < -746.0 ? -746.0 : a;
+    double q = tx__sigmoid_q(a, &t, &s);
+    return x < 0.0 ? tx__scale(q, t) : TX_FMA(-s, q, 1.0);
+}
+TX_INLINE double tx__sigmoid_mid(double x)
+{
+    double t, s, q = tx__sigmoid_q(-tx__abs(x), &t, &s);
+    return x < 0.0 ? s * q : TX_FMA(-s, q, 1.0);
+}
+#define TX_HAVE_V_sigmoidf 1
+TX_VBLOCKS_F(tx_vsigmoidf, tx__sigmoid_midf, tx_sigmoidf, 0x42ae0000u /* 87 */)
+#define TX_HAVE_V_sigmoid 1
+TX_VBLOCKS_D(tx_vsigmoid, tx__sigmoid_mid, tx_sigmoid, 0x40862000u /* 708 */)
+
+/* ---- expm1 ---- */
+TX_INLINE float tx__expm1_qf(float r)
+{
+    float q = 0x1.6ccf48p-10f;
+    q = TX_FMAF(q, r, 0x1.122c54p-7f);
+    q = TX_FMAF(q, r, 0x1.55553ap-5f);
+    q = TX_FMAF(q, r, 0x1.5554aap-3f);
+    return TX_FMAF(q, r, 0x1p-1f);
+}
+TX_INLINE double tx__expm1_q(double r)
+{
+    double q = 0x1.1f8a1d8302099p-29;
+    q = TX_FMA(q, r, 0x1.af5f05079e04p-26);
+    q = TX_FMA(q, r, 0x1.27e4cb166f333p-22);
+    q = TX_FMA(q, r, 0x1.71ddf83a88ed9p-19);
+    q = TX_FMA(q, r, 0x1.a01a01acfbef1p-16);
+    q = TX_FMA(q, r, 0x1.a01a01aff2a3p-13);
+    q = TX_FMA(q, r, 0x1.6c16c16c159ccp-10);
+    q = TX_FMA(q, r, 0x1.111111110f664p-7);
+    q = TX_FMA(q, r, 0x1.5555555555556p-5);
+    q = TX_FMA(q, r, 0x1.5555555555559p-3);
+    return TX_FMA(q, r, 0x1p-1);
+}
+TX_INLINE float tx_expm1f(float x)
+{
+    float t, y = x;
+    y = y > 89.0f ? 89.0f : y;
+    y = y < -20.0f ? -20.0f : y;
+    float r = tx__exp_reducef(y, &t);
+    float p = TX_FMAF(r * r, tx__expm1_qf(r), r);
+    /* 2^n p + (2^n - 1), by halves of 2^n so that n = 128 does not overflow early */
+    float s = tx__asf((tx__bitsf(t) << 23) + (126u << 23));
+    float v = 2.0f * TX_FMAF(s, p, s - 0.5f);
+    return x == 0.0f ? x : v;
+}
+TX_INLINE double tx_expm1(double x)
+{
+    double t, y = x;
+    y = y > 709.9 ? 709.9 : y;
+    y = y < -40.0 ? -40.0 : y;
+    double r = tx__exp_reduce(y, &t);
+    double p = TX_FMA(r * r, tx__expm1_q(r), r);
+    double s = tx__asd((tx__bits(t) << 52) + (1022ull << 52));
+    double v = 2.0 * TX_FMA(s, p, s - 0.5);
+    return x == 0.0 ? x : v;
+}
+
+/* ---- tanh ---- */
+TX_INLINE float tx_tanhf(float x)
+{
+    float t, a = tx__absf(x);
+    float z = a * a;
+    float q = -0x1.8fb5cap-8f;
+    q = TX_FMAF(q, z, 0x1.574306p-6f);
+    q = TX_FMAF(q, z, -0x1.b8ed36p-5f);
+    q = TX_FMAF(q, z, 0x1.110bcep-3f);
+    q = TX_FMAF(q, z, -0x1.555546p-2f);
+    float small = TX_FMAF(q * z, a, a);
+    float b = a > 9.5f ? 9.5f : a;
+    float p = tx__exp_coref(b + b, &t);
+    float big = 1.0f - 2.0f / TX_FMAF(p, tx__pow2f(t), 1.0f);
+    return tx__signf(a < 0.5625f ? small : big, x);
+}
+TX_INLINE double tx_tanh(double x)
+{
+    double t, a = tx__abs(x);
+    a = a > 20.0 ? 20.0 : a;
+    double r = tx__exp_reduce(a + a, &t);
+    double p = TX_FMA(r * r, tx__expm1_q(r), r);
+    double s = tx__pow2(t), c = s - 1.0;
+    double e = TX_FMA(s, p, c);
+    double el = TX_FMA(s, p, c - e);
+    double d = e + 2.0;
+    double dl = (2.0 - d) + e + el;
+    double inv = 1.0 / d, q = e * inv;
+    double rem = TX_FMA(-q, d, e) + TX_FMA(-q, dl, el);
+    q = TX_FMA(rem, inv, q);
+    return tx__sign(q, x);
+}
+
+TX_INLINE float tx_exp2f(float x) { return exp2f(x); }
+TX_INLINE double tx_exp2(double x) { return exp2(x); }
+TX_INLINE float tx_sinhf(float x) { return sinhf(x); }
+TX_INLINE double tx_sinh(double x) { return sinh(x); }
+TX_INLINE float tx_coshf(float x) { return coshf(x); }
+TX_INLINE double tx_cosh(double x) { return cosh(x); }
+
+#endif

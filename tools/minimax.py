@@ -1,0 +1,203 @@
+"""Minimax polynomial coefficients for tensorx/_native/vmath_*.h.
+
+    python tools/minimax.py              list the names
+    python tools/minimax.py exp_f32 ...  print C initialisers
+
+Discrete Remez exchange in mpmath on a Chebyshev grid.  Coefficients are rounded to the target
+precision one at a time, lowest power first, and the rest is fitted again after each rounding, so the
+printed polynomial is close to the best one with representable coefficients.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Callable, NamedTuple
+
+import mpmath as mp
+
+mp.mp.dps = 50
+
+
+def solve(nodes, g, w, powers, x):
+    """Coefficients and levelled error of sum c_k x^p_k ~ g on the reference indices."""
+    n = len(powers)
+    a = mp.matrix(n + 1, n + 1)
+    b = mp.matrix(n + 1, 1)
+    for i, j in enumerate(nodes):
+        for k, p in enumerate(powers):
+            a[i, k] = x[j] ** p
+        a[i, n] = (-1) ** i / w[j]
+        b[i] = g[j]
+    s = mp.lu_solve(a, b)
+    return [s[k] for k in range(n)], abs(s[n])
+
+
+def remez(g, w, x, powers):
+    """Minimise max |w * (p - g)| on the grid; returns (coefficients, error)."""
+    n, m = len(powers), len(x)
+    usable = [j for j in range(m) if w[j] > 0]
+    nodes = [usable[round(i * (len(usable) - 1) / n)] for i in range(n + 1)]
+    best = None
+    for _ in range(40):
+        c, level = solve(nodes, g, w, powers, x)
+        err = []
+        for j in range(m):
+            v = mp.mpf(0)
+            for k, p in enumerate(powers):
+                v += c[k] * x[j] ** p
+            err.append(w[j] * (v - g[j]))
+        worst = max(abs(e) for e in err)
+        if best is None or worst < best[1]:
+            best = (c, worst)
+        if worst <= level * mp.mpf("1.0005"):
+            break
+        # extrema of each run of equal sign, then the n + 1 consecutive ones with the largest error
+        peaks = []
+        for j in range(m):
+            if err[j] == 0:
+                continue
+            if peaks and (err[peaks[-1]] > 0) == (err[j] > 0):
+                if abs(err[j]) > abs(err[peaks[-1]]):
+                    peaks[-1] = j
+            else:
+                peaks.append(j)
+        if len(peaks) < n + 1:
+            break
+        while len(peaks) > n + 1:
+            peaks.pop(0 if abs(err[peaks[0]]) < abs(err[peaks[-1]]) else -1)
+        nodes = peaks
+    return best
+
+
+def to_float32(v):
+    """Nearest float32 of an mpf, by way of float64 (double rounding is harmless here)."""
+    return mp.mpf(struct.unpack("f", struct.pack("f", float(v)))[0])
+
+
+def to_float64(v):
+    return mp.mpf(float(v))
+
+
+class Spec(NamedTuple):
+    f: Callable  # function to approximate by the polynomial
+    lo: str
+    hi: str
+    powers: list  # exponents of the polynomial
+    weight: Callable  # error weight: 1 / (what the error is relative to)
+    bits: int  # 32 or 64
+
+
+def fit(spec: Spec, density: int = 24):
+    lo, hi = mp.mpf(spec.lo), mp.mpf(spec.hi)
+    n = len(spec.powers)
+    m = density * (n + 2)
+    x = [(lo + hi) / 2 - (hi - lo) / 2 * mp.cos(mp.pi * (j + mp.mpf(1) / 2) / m) for j in range(m)]
+    w = [abs(spec.weight(t)) for t in x]
+    full = [spec.f(t) for t in x]
+    g = list(full)
+    rnd = to_float32 if spec.bits == 32 else to_float64
+    rest, fixed = list(spec.powers), {}
+    ideal = None
+    while rest:
+        c, e = remez(g, w, x, rest)
+        if ideal is None:
+            ideal = e
+        p = rest.pop(0)
+        fixed[p] = rnd(c[0])
+        g = [v - fixed[p] * t**p for v, t in zip(g, x)]
+    final = max(abs(w[j] * g[j]) for j in range(m))
+    return fixed, ideal, final
+
+
+def hexf(v, bits):
+    """C99 hexadecimal literal."""
+    if v == 0:
+        return "0.0f" if bits == 32 else "0.0"
+    s = float(v).hex()
+    mant, exp = s.split("p")
+    if "." in mant:
+        mant = mant.rstrip("0").rstrip(".")
+    return f"{mant}p{exp}" + ("f" if bits == 32 else "")
+
+
+one = lambda x: mp.mpf(1)  # noqa: E731
+
+
+def _series(direct, small, cut="1e-6"):
+    """direct(x) away from 0, the Taylor series small(x) near it (direct cancels there)."""
+    cut = mp.mpf(cut)
+
+    def f(x):
+        if abs(x) > cut:
+            with mp.workdps(90):
+                return +direct(x)
+        return small(x)
+
+    return f
+
+
+def _taylor(coefs):
+    """Taylor polynomial with coefficients coefs(k), enough terms for |x| <= 1e-6 at 50 digits."""
+    return lambda x: mp.fsum(coefs(k) * x**k for k in range(10))
+
+
+# exp(r) = 1 + r + r^2 q(r)
+_exp_q = _series(lambda r: (mp.exp(r) - 1 - r) / r**2, _taylor(lambda k: 1 / mp.factorial(k + 2)))
+# 2^r = 1 + r q(r)
+_exp2_q = _series(lambda r: (2**r - 1) / r, _taylor(lambda k: mp.log(2) ** (k + 1) / mp.factorial(k + 1)))
+# log(1 + f) = f - f^2/2 + f^3 q(f)
+_log_q = _series(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, _taylor(lambda k: mp.mpf(-1) ** k / (k + 3)))
+# log(1 + f) = 2 s + s z q(z), s = f / (2 + f), z = s^2   (as a function of z)
+_logs_q = _series(
+    lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, _taylor(lambda k: mp.mpf(2) / (2 * k + 3)), "1e-8"
+)
+# sin(r) = r + r z q(z), z = r^2
+_sin_q = _series(
+    lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), "1e-8"
+)
+# cos(r) = 1 - z/2 + z^2 q(z)
+_cos_q = _series(
+    lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, _taylor(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), "1e-8"
+)
+# tan(r) = r + r z q(z)
+_tan_c = [mp.mpf(1) / 3, mp.mpf(2) / 15, mp.mpf(17) / 315, mp.mpf(62) / 2835, mp.mpf(1382) / 155925] + [0] * 9
+_tan_q = _series(lambda z: (mp.tan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: _tan_c[k]), "1e-9")
+# tanh(x) = x + x z q(z)
+_tanh_q = _series(
+    lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: (-1) ** (k + 1) * _tan_c[k]), "1e-9"
+)
+# erf(x) = x q(z)
+_erf_q = _series(
+    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z),
+    _taylor(lambda k: 2 / mp.sqrt(mp.pi) * mp.mpf(-1) ** k / (mp.factorial(k) * (2 * k + 1))),
+    "1e-9",
+)
+
+H = "0.34658"  # a little more than ln(2)/2
+SPECS: dict[str, Spec] = {
+    "exp_f32": Spec(_exp_q, "-" + H, H, list(range(5)), lambda r: r * r / mp.exp(r), 32),
+    "exp_f64": Spec(_exp_q, "-" + H, H, list(range(10)), lambda r: r * r / mp.exp(r), 64),
+    "expm1_f32": Spec(_exp_q, "-" + H, H, list(range(5)), lambda r: r, 32),
+    "expm1_f64": Spec(_exp_q, "-" + H, H, list(range(11)), lambda r: r, 64),
+    "exp2_f32": Spec(_exp2_q, "-0.5", "0.5", list(range(6)), lambda r: r / 2**r, 32),
+    "log_f32": Spec(_log_q, "-0.2929", "0.4143", list(range(8)), lambda f: f**3 / mp.log1p(f) if f else f, 32),
+    "logs_f64": Spec(_logs_q, "0", "0.02944", list(range(7)), lambda z: z, 64),
+    "sin_f32": Spec(_sin_q, "0", "2.4684", list(range(4)), lambda z: z, 32),
+    "sin_f64": Spec(_sin_q, "0", "2.4684", list(range(9)), lambda z: z, 64),
+}
+
+
+def main(names):
+    if not names:
+        print("\n".join(SPECS))
+    for name in names:
+        spec = SPECS[name]
+        c, ideal, final = fit(spec)
+        print(f"/* {name} on [{spec.lo}, {spec.hi}]: error {mp.nstr(final, 3)} (unrounded {mp.nstr(ideal, 3)}) */")
+        for p in spec.powers:
+            print(f"    {hexf(c[p], spec.bits)},  /* x^{p} */")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
