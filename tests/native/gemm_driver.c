@@ -36,6 +36,7 @@
 
 static float bf16(uint16_t h) { return txg_float((uint32_t)h << 16); }
 static float truth(uint8_t x) { return x != 0; }
+static float any(float count) { return count != 0; }
 
 CHAIN(f32, float, float, SAME, FMA_F32)
 CHAIN(f64, double, double, SAME, FMA_F64)
@@ -99,7 +100,7 @@ void t_reference(const tx_gemm_args *g)
         break;                                                                                               \
     }
                 switch (dt) {
-                case TX_BOOL: PUT(uint8_t, float, bool, truth, truth)
+                case TX_BOOL: PUT(uint8_t, float, bool, truth, any)
                 case TX_I8: case TX_U8: PUT(uint8_t, uint8_t, u8, SAME, SAME)
                 case TX_I16: case TX_U16: PUT(uint16_t, uint16_t, u16, SAME, SAME)
                 case TX_I32: case TX_U32: PUT(uint32_t, uint32_t, u32, SAME, SAME)
@@ -229,7 +230,7 @@ static int random_cases(int count, int big)
             if (r || (!dot && !same_bits(c.base, want, c.bytes, dt))) {
                 size_t at = 0;
                 while (at < c.bytes && c.base[at] == want[at]) at++;
-                printf("case %d seed %llu: dtype %d batch %lld m %lld n %lld k %lld flags %d bias %d threads %d: returned %d, "
+                fprintf(stderr, "case %d seed %llu: dtype %d batch %lld m %lld n %lld k %lld flags %d bias %d threads %d: returned %d, "
                        "differs at byte %zu of %zu (strides a %lld %lld b %lld %lld c %lld %lld)\n",
                        t, (unsigned long long)first, dt, (long long)batch, (long long)m, (long long)n, (long long)k,
                        g.flags, g.bias != NULL, threads, r, at, c.bytes, (long long)a.rs, (long long)a.cs,
@@ -241,7 +242,7 @@ static int random_cases(int count, int big)
     }
     tx_pool_shutdown();
     if (t_scratch() != 0) {
-        printf("%lld bytes of scratch left\n", (long long)t_scratch());
+        fprintf(stderr, "%lld bytes of scratch left\n", (long long)t_scratch());
         return 1;
     }
     return 0;
