@@ -405,7 +405,7 @@ def test_wheel_from_sdist_works_alone(tmp_path):
 
 # -- scripts -------------------------------------------------------------------------
 
-SCRIPTS = ["bench/run", "tests/run", ".ci/run", "tools/env.sh", "tests/limit.sh", "tools/arm64.sh"]
+SCRIPTS = ["bench/run", "tests/run", ".ci/run", "tools/env.sh", "tests/limit.sh"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

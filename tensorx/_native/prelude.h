@@ -189,10 +189,10 @@ TX_INLINE int TX_N(SIGNBIT)(TX_T x)
 TX_INLINE TX_T TX_N(COPYSIGN)(TX_T x, TX_T y) { return TX_M(__builtin_copysign)(x, y); }
 TX_INLINE TX_T TX_N(SIGN)(TX_T x) { return x == x ? (TX_T)((x > 0) - (x < 0)) : x; }
 TX_INLINE TX_T TX_N(SQUARE)(TX_T x) { return x * x; }
-TX_INLINE TX_T TX_N(MAX)(TX_T x, TX_T y) { return (x > y) | (x != x) ? x : y; }
-TX_INLINE TX_T TX_N(MIN)(TX_T x, TX_T y) { return (x < y) | (x != x) ? x : y; }
-TX_INLINE TX_T TX_N(FMAX)(TX_T x, TX_T y) { return (x >= y) | (y != y) ? x : y; }
-TX_INLINE TX_T TX_N(FMIN)(TX_T x, TX_T y) { return (x <= y) | (y != y) ? x : y; }
+TX_INLINE TX_T TX_N(MAX)(TX_T x, TX_T y) { return ((x > y) | (x != x)) ? x : y; }
+TX_INLINE TX_T TX_N(MIN)(TX_T x, TX_T y) { return ((x < y) | (x != x)) ? x : y; }
+TX_INLINE TX_T TX_N(FMAX)(TX_T x, TX_T y) { return ((x >= y) | (y != y)) ? x : y; }
+TX_INLINE TX_T TX_N(FMIN)(TX_T x, TX_T y) { return ((x <= y) | (y != y)) ? x : y; }
 TX_INLINE TX_T TX_N(SQRT)(TX_T x) { return TX_M(__builtin_sqrt)(x); }
 TX_INLINE TX_T TX_N(RSQRT)(TX_T x) { return (TX_T)1 / TX_N(SQRT)(x); }
 TX_INLINE TX_T TX_N(CEIL)(TX_T x) { return TX_M(__builtin_ceil)(x); }
@@ -206,7 +206,7 @@ TX_INLINE TX_T TX_N(FLOORDIV)(TX_T x, TX_T y) { return TX_CAT(tx_floordiv, TX_SU
 TX_INLINE TX_T TX_N(MULG)(TX_T g, TX_T f)
 {
     TX_T p = g * f;
-    return (g == 0) & !(TX_N(ABS)(f) < (TX_T)INFINITY) ? (TX_T)0 : p;
+    return ((g == 0) & !(TX_N(ABS)(f) < (TX_T)INFINITY)) ? (TX_T)0 : p;
 }
 TX_INLINE TX_T TX_N(CONJ)(TX_T x) { return x; }
 TX_INLINE TX_T TX_N(REAL)(TX_T x) { return x; }
@@ -435,7 +435,7 @@ TX_INLINE TX_T TX_N(REM)(TX_T x, TX_T y)
 #if TX_SIGNED
     if (y == -1) return 0;
     TX_T r = (TX_T)(x % y);
-    return (TX_T)((r != 0) & ((r ^ y) < 0) ? r + y : r);
+    return (TX_T)(((r != 0) & ((r ^ y) < 0)) ? r + y : r);
 #else
     return (TX_T)(x % y);
 #endif
