@@ -158,6 +158,28 @@ static int tx_pool_try_join(uint32_t *seen)
     return 1;
 }
 
+/* After work, stays awake for a while: the next job is then shared at once. */
+static void tx_pool_spin(uint32_t *seen)
+{
+    uint32_t latest = *seen;
+    double now = tx_now_us(), until = now + tx_pool.spin_us;
+    while (now < until && !__atomic_load_n(&tx_pool.stop, __ATOMIC_RELAXED)) {
+        for (int i = 0; i < 32; i++) {
+            TX_PAUSE();
+            tx_pool_try_join(seen);
+        }
+        /* On a busy machine whoever has something to do goes first. */
+        sched_yield();
+        now = tx_now_us();
+        /* Jobs that were over too soon to join are work, too. */
+        uint32_t job = __atomic_load_n(&tx_pool.gate, __ATOMIC_RELAXED) / TX_GATE_JOB;
+        if (job != latest) {
+            latest = job;
+            until = now + tx_pool.spin_us;
+        }
+    }
+}
+
 static void *tx_pool_worker(void *arg)
 {
     uint32_t seen = (uint32_t)(uintptr_t)arg;
@@ -168,22 +190,16 @@ static void *tx_pool_worker(void *arg)
     pthread_setname_np(pthread_self(), "tensorx");
 #endif
     while (!__atomic_load_n(&tx_pool.stop, __ATOMIC_ACQUIRE)) {
-        if (tx_pool_try_join(&seen))
+        if (tx_pool_try_join(&seen)) {
+            tx_pool_spin(&seen);
             continue;
-        double until = tx_now_us() + tx_pool.spin_us;
-        int joined = 0;
-        while (!joined && tx_pool.spin_us > 0 && tx_now_us() < until)
-            for (int i = 0; i < 32 && !joined; i++) {
-                TX_PAUSE();
-                joined = tx_pool_try_join(&seen);
-            }
-        if (joined)
-            continue;
+        }
         uint32_t seq = __atomic_load_n(&tx_pool.wake_seq, __ATOMIC_SEQ_CST);
         __atomic_fetch_add(&tx_pool.sleeping, 1, __ATOMIC_SEQ_CST);
         /* A job posted before we counted as asleep is seen here; a later one
          * sees us asleep.  Missing one would cost time only. */
-        if (!__atomic_load_n(&tx_pool.stop, __ATOMIC_SEQ_CST) && !tx_pool_try_join(&seen))
+        int joined = 0;
+        if (!__atomic_load_n(&tx_pool.stop, __ATOMIC_SEQ_CST) && !(joined = tx_pool_try_join(&seen)))
             tx_park(&tx_pool.wake_seq, seq);
         __atomic_fetch_sub(&tx_pool.sleeping, 1, __ATOMIC_SEQ_CST);
         int32_t more = __atomic_load_n(&tx_pool.to_wake, __ATOMIC_RELAXED);
@@ -194,6 +210,8 @@ static void *tx_pool_worker(void *arg)
                 break;
             }
         }
+        if (joined)
+            tx_pool_spin(&seen);
     }
     return NULL;
 }
@@ -333,10 +351,11 @@ TX_COLD void tx_pool_wait_inside(void)
         if ((g & TX_GATE_INSIDE) == 0)
             return;
         if (tx_pool.spin_us > 0) {
-            if (i < 64) {
+            if (i < 32) {
                 TX_PAUSE();
                 continue;
             }
+            sched_yield(); /* the worker may need this very CPU */
             double now = tx_now_us();
             if (until == 0)
                 until = now + TX_POOL_SPIN_US;

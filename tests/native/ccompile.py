@@ -52,7 +52,9 @@ def _sanitizer_runs(compiler, flags):
     setarch = shutil.which("setarch")
     prefixes = [[], [setarch, platform.machine(), "-R"]] if setarch else [[]]
     for prefix in prefixes:
-        if all(subprocess.run([*prefix, str(program)], capture_output=True).returncode == 0 for _ in range(5)):
+        if all(
+            subprocess.run([*prefix, str(program)], capture_output=True).returncode == 0 for _ in range(5)
+        ):
             return prefix
     return None
 
@@ -95,5 +97,7 @@ def run(source, *args, variant="plain", compiler=None, env=None, timeout=50):
         env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1", **(env or {})},
     )
     if done.returncode or "WARNING: ThreadSanitizer" in done.stderr:
-        raise AssertionError(f"{source} {args} ({variant}) ended with {done.returncode}:\n{done.stderr}{done.stdout}")
+        raise AssertionError(
+            f"{source} {args} ({variant}) ended with {done.returncode}:\n{done.stderr}{done.stdout}"
+        )
     return done.stdout
