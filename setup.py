@@ -58,6 +58,7 @@ KERNEL_FLAGS = [
     "-ffp-contract=off",
     "-fwrapv",
     "-fopenmp-simd",
+    "-Wno-pass-failed",  # clang: loops that call libm cannot be vectorised
 ]
 CORE_FLAGS = ["-O2", "-fwrapv", "-fno-strict-aliasing"]
 ISA_FLAGS = {
