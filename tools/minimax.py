@@ -121,9 +121,6 @@ def hexf(v, bits):
     return f"{mant}p{exp}" + ("f" if bits == 32 else "")
 
 
-one = lambda x: mp.mpf(1)  # noqa: E731
-
-
 def _series(direct, small, cut="1e-6"):
     """direct(x) away from 0, the Taylor series small(x) near it (direct cancels there)."""
     cut = mp.mpf(cut)
@@ -142,61 +139,122 @@ def _taylor(coefs):
     return lambda x: mp.fsum(coefs(k) * x**k for k in range(10))
 
 
+def _odd(f, taylor):
+    """q(z) with f(x) = x + x z q(z), z = x^2; taylor(k): coefficients of q."""
+    return _series(lambda z: (f(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(taylor), "1e-8")
+
+
+fac = mp.factorial
+L2 = 1 / mp.log(2)
+L10 = 1 / mp.log(10)
+TAN = [mp.mpf(1) / 3, mp.mpf(2) / 15, mp.mpf(17) / 315, mp.mpf(62) / 2835, mp.mpf(1382) / 155925] + [0] * 9
+
+
+def _asin_coef(k):
+    n = k + 1
+    return fac(2 * n) / (4**n * fac(n) ** 2 * (2 * n + 1))
+
+
 # exp(r) = 1 + r + r^2 q(r)
-_exp_q = _series(lambda r: (mp.exp(r) - 1 - r) / r**2, _taylor(lambda k: 1 / mp.factorial(k + 2)))
+_exp_q = _series(lambda r: (mp.exp(r) - 1 - r) / r**2, _taylor(lambda k: 1 / fac(k + 2)))
 # 2^r = 1 + r q(r)
-_exp2_q = _series(lambda r: (2**r - 1) / r, _taylor(lambda k: mp.log(2) ** (k + 1) / mp.factorial(k + 1)))
+_exp2_q = _series(lambda r: (2**r - 1) / r, _taylor(lambda k: mp.log(2) ** (k + 1) / fac(k + 1)))
 # log(1 + f) = f - f^2/2 + f^3 q(f)
 _log_q = _series(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, _taylor(lambda k: mp.mpf(-1) ** k / (k + 3)))
-# log(1 + f) = 2 s + s z q(z), s = f / (2 + f), z = s^2   (as a function of z)
+# log(1 + f) = f + f^2 q(f)
+_log_q2 = _series(lambda f: (mp.log1p(f) - f) / f**2, _taylor(lambda k: mp.mpf(-1) ** (k + 1) / (k + 2)))
+# log(1 + f) = 2 s + s z q(z), s = f / (2 + f), z = s^2
 _logs_q = _series(
     lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, _taylor(lambda k: mp.mpf(2) / (2 * k + 3)), "1e-8"
 )
-# sin(r) = r + r z q(z), z = r^2
-_sin_q = _series(
-    lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), "1e-8"
-)
+_sin_q = _odd(mp.sin, lambda k: mp.mpf(-1) ** (k + 1) / fac(2 * k + 3))
+_sinh_q = _odd(mp.sinh, lambda k: 1 / fac(2 * k + 3))
+_tan_q = _odd(mp.tan, lambda k: TAN[k])
+_tanh_q = _odd(mp.tanh, lambda k: mp.mpf(-1) ** (k + 1) * TAN[k])
+_atan_q = _odd(mp.atan, lambda k: mp.mpf(-1) ** (k + 1) / (2 * k + 3))
+_asin_q = _odd(mp.asin, _asin_coef)
 # cos(r) = 1 - z/2 + z^2 q(z)
 _cos_q = _series(
-    lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, _taylor(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), "1e-8"
+    lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, _taylor(lambda k: mp.mpf(-1) ** k / fac(2 * k + 4)), "1e-8"
 )
-# tan(r) = r + r z q(z)
-_tan_c = [mp.mpf(1) / 3, mp.mpf(2) / 15, mp.mpf(17) / 315, mp.mpf(62) / 2835, mp.mpf(1382) / 155925] + [0] * 9
-_tan_q = _series(lambda z: (mp.tan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: _tan_c[k]), "1e-9")
-# tanh(x) = x + x z q(z)
-_tanh_q = _series(
-    lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, _taylor(lambda k: (-1) ** (k + 1) * _tan_c[k]), "1e-9"
-)
-# erf(x) = x q(z)
+# erf(x) = x + x q(z)
 _erf_q = _series(
-    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z),
-    _taylor(lambda k: 2 / mp.sqrt(mp.pi) * mp.mpf(-1) ** k / (mp.factorial(k) * (2 * k + 1))),
+    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
+    lambda z: _taylor(lambda k: 2 / mp.sqrt(mp.pi) * mp.mpf(-1) ** k / (fac(k) * (2 * k + 1)))(z) - 1,
     "1e-9",
 )
 
+
+def _lerfc(t):
+    """log(erfc(t)) = t q(t)"""
+    return mp.log(mp.erfc(t)) / t
+
+
+def _rel_log(power):
+    return lambda f: f**power / mp.log1p(f) if f else f
+
+
+def P(n):
+    return list(range(n))
+
+
 H = "0.34658"  # a little more than ln(2)/2
+Z = "0.6202"  # a little more than (pi/4)^2
+S = "0.02947"  # ((sqrt(2) - 1) / (sqrt(2) + 1))^2
+FL, FH = "-0.2929", "0.4143"  # f = m - 1 for m in [sqrt(1/2), sqrt(2)]
 SPECS: dict[str, Spec] = {
-    "exp_f32": Spec(_exp_q, "-" + H, H, list(range(5)), lambda r: r * r / mp.exp(r), 32),
-    "exp_f64": Spec(_exp_q, "-" + H, H, list(range(10)), lambda r: r * r / mp.exp(r), 64),
-    "expm1_f32": Spec(_exp_q, "-" + H, H, list(range(5)), lambda r: r, 32),
-    "expm1_f64": Spec(_exp_q, "-" + H, H, list(range(11)), lambda r: r, 64),
-    "exp2_f32": Spec(_exp2_q, "-0.5", "0.5", list(range(6)), lambda r: r / 2**r, 32),
-    "log_f32": Spec(_log_q, "-0.2929", "0.4143", list(range(8)), lambda f: f**3 / mp.log1p(f) if f else f, 32),
-    "logs_f64": Spec(_logs_q, "0", "0.02944", list(range(7)), lambda z: z, 64),
-    "sin_f32": Spec(_sin_q, "0", "2.4684", list(range(4)), lambda z: z, 32),
-    "sin_f64": Spec(_sin_q, "0", "2.4684", list(range(9)), lambda z: z, 64),
+    "exp_f32": Spec(_exp_q, "-" + H, H, P(5), lambda r: r * r / mp.exp(r), 32),
+    "exp_f64": Spec(_exp_q, "-" + H, H, P(10), lambda r: r * r / mp.exp(r), 64),
+    "exp_mid": Spec(_exp_q, "-" + H, H, P(6), lambda r: r * r / mp.exp(r), 64),
+    "expm1_f32": Spec(_exp_q, "-" + H, H, P(5), lambda r: r, 32),
+    "expm1_f64": Spec(_exp_q, "-" + H, H, P(11), lambda r: r, 64),
+    "exp2_f32": Spec(_exp2_q, "-0.5", "0.5", P(6), lambda r: r / 2**r, 32),
+    "exp2_f64": Spec(_exp2_q, "-0.5", "0.5", P(11), lambda r: r / 2**r, 64),
+    "exp2_mid": Spec(_exp2_q, "-0.5", "0.5", P(7), lambda r: r / 2**r, 64),
+    "log_f32": Spec(_log_q, FL, FH, P(8), _rel_log(3), 32),
+    "log2_f32": Spec(lambda f: _log_q2(f) * L2, FL, FH, P(9), lambda f: _rel_log(2)(f) / L2, 32),
+    "log10_f32": Spec(lambda f: _log_q2(f) * L10, FL, FH, P(9), lambda f: _rel_log(2)(f) / L10, 32),
+    "logs_f64": Spec(_logs_q, "0", S, P(7), lambda z: z, 64),
+    "logs_mid": Spec(_logs_q, "0", S, P(4), lambda z: z, 64),
+    "atanh_f32": Spec(lambda z: _logs_q(z) / 2, "0", "0.0901", P(4), lambda z: z, 32),
+    "atanh_f64": Spec(lambda z: _logs_q(z) / 2, "0", "0.0901", P(10), lambda z: z, 64),
+    "tanh_f32": Spec(_tanh_q, "0", "0.33", P(5), lambda z: z, 32),
+    "sinh_f32": Spec(_sinh_q, "0", "1", P(4), lambda z: z, 32),
+    "sinh_f64": Spec(_sinh_q, "0", "1", P(7), lambda z: z, 64),
+    "sin_f32": Spec(_sin_q, "0", Z, P(3), lambda z: z, 32),
+    "cos_f32": Spec(_cos_q, "0", Z, P(3), lambda z: z * z, 32),
+    "sin_f64": Spec(_sin_q, "0", Z, P(6), lambda z: z, 64),
+    "cos_f64": Spec(_cos_q, "0", Z, P(6), lambda z: z * z, 64),
+    "tan_mid": Spec(_tan_q, "0", Z, P(7), lambda z: z, 64),
+    "tan_f64": Spec(_tan_q, "0", Z, P(14), lambda z: z, 64),
+    "asin_f32": Spec(_asin_q, "0", "0.25", P(5), lambda z: z, 32),
+    "asin_f64": Spec(_asin_q, "0", "0.25", P(12), lambda z: z, 64),
+    "atan_f32": Spec(_atan_q, "0", "1", P(9), lambda z: z, 32),
+    "atan_f64": Spec(_atan_q, "0", "0.1717", P(11), lambda z: z, 64),
+    "erf_f32": Spec(_erf_q, "0", "0.86", P(6), lambda z: 1 / (1 + _erf_q(z)), 32),
+    "erf_f64": Spec(_erf_q, "0", "1", P(12), lambda z: 1 / (1 + _erf_q(z)), 64),
+    "lerfc_f32": Spec(_lerfc, "0.92", "4", P(8), lambda t: mp.erfc(t) / mp.erf(t) * t, 32),
+    "lerfc_f64": Spec(_lerfc, "1", "5.95", P(18), lambda t: mp.erfc(t) / mp.erf(t) * t, 64),
 }
+
+
+def horner(name, var="z", q="q"):
+    """The polynomial of a spec as C statements."""
+    spec = SPECS[name]
+    c, ideal, final = fit(spec)
+    fma, typ = ("TX_FMAF", "float") if spec.bits == 32 else ("TX_FMA", "double")
+    rows = [f"    /* {name}: [{spec.lo}, {spec.hi}], error {mp.nstr(final, 2)} */"]
+    for i, p in enumerate(reversed(spec.powers)):
+        v = hexf(c[p], spec.bits)
+        rows.append(f"    {typ} {q} = {v};" if i == 0 else f"    {q} = {fma}({q}, {var}, {v});")
+    return "\n".join(rows)
 
 
 def main(names):
     if not names:
         print("\n".join(SPECS))
     for name in names:
-        spec = SPECS[name]
-        c, ideal, final = fit(spec)
-        print(f"/* {name} on [{spec.lo}, {spec.hi}]: error {mp.nstr(final, 3)} (unrounded {mp.nstr(ideal, 3)}) */")
-        for p in spec.powers:
-            print(f"    {hexf(c[p], spec.bits)},  /* x^{p} */")
+        print(horner(name))
 
 
 if __name__ == "__main__":
