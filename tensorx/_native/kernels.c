@@ -12,68 +12,19 @@
 #define TX_STRING2(x) #x
 #define TX_STRING(x) TX_STRING2(x)
 
-/* On macOS every module is compiled for every slice; a slice without the instructions of its
- * module has no table, and importing it says so. */
-#define TX_IS__kernels_avx2 2
-#define TX_IS__kernels_avx512 3
-#define TX_LEVEL TX_JOIN(TX_IS_, TX_MODULE_NAME)
-#if (TX_LEVEL == 2 && !defined(__AVX2__)) || (TX_LEVEL == 3 && !defined(__AVX512F__))
-#define TX_ABSENT 1
-#else
-#define TX_ABSENT 0
-#endif
-
 #if !TX_ABSENT
-
-#if __has_include("cast_kernels.h")
-#include "cast_kernels.h"
-#define TX_HAVE_CASTS 1
-#endif
-#if __has_include("move_kernels.h")
-#include "move_kernels.h"
-#define TX_HAVE_MOVES 1
-#endif
-#if __has_include("reduce_kernels.h")
-#include "reduce_kernels.h"
-#define TX_HAVE_REDUCTIONS 1
-#endif
-#if __has_include("rows_kernels.h")
-#include "rows_kernels.h"
-#define TX_HAVE_ROWS 1
-#endif
-#if __has_include("gemm_kernels.h")
-#include "gemm_kernels.h"
-#define TX_HAVE_GEMM 1
-#endif
-
 static tx_ew_fn elementwise[TX_NOPS * TX_NDT];
 static tx_kernels kernels;
 
 static void fill(void)
 {
-    TX_FILL_UNITS(elementwise);
     kernels.abi = TX_KERNEL_ABI;
     kernels.nops = TX_NOPS;
     kernels.table_hash = TX_TABLE_HASH;
     kernels.isa = TX_ISA;
     kernels.ew = elementwise;
-#ifdef TX_HAVE_CASTS
-    tx_fill_casts(&kernels);
-#endif
-#ifdef TX_HAVE_MOVES
-    tx_fill_moves(&kernels);
-#endif
-#ifdef TX_HAVE_REDUCTIONS
-    tx_fill_reductions(&kernels);
-#endif
-#ifdef TX_HAVE_ROWS
-    tx_fill_rows(&kernels);
-#endif
-#ifdef TX_HAVE_GEMM
-    kernels.gemm = tx_gemm_table();
-#endif
+    TX_FILL_UNITS(&kernels, elementwise);
 }
-
 #endif
 
 static int exec_module(PyObject *module)

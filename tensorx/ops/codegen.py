@@ -15,371 +15,34 @@ Standard library only; setup.py loads this file by path.
 from __future__ import annotations
 
 import ast
-import functools
 import importlib.util
-import math
 import os
 import sys
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 if __package__:
-    from . import table
+    from . import rowlang
 else:  # loaded by path, before tensorx is built
     _spec = importlib.util.spec_from_file_location(
-        "_tensorx_table", os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.py")
+        "_tensorx_rowlang", os.path.join(os.path.dirname(os.path.abspath(__file__)), "rowlang.py")
     )
-    table = importlib.util.module_from_spec(_spec)
-    sys.modules[_spec.name] = table
-    _spec.loader.exec_module(table)
+    rowlang = importlib.util.module_from_spec(_spec)
+    sys.modules[_spec.name] = rowlang
+    _spec.loader.exec_module(rowlang)
 
-Op = table.Op
-REQUIRED = table.REQUIRED
-
-
-# ---------------------------------------------------------------------------
-# The prelude
-# ---------------------------------------------------------------------------
-
-
-class Prelude(NamedTuple):
-    """A function that row expressions may call.
-
-    row      the table row that computes it: how a gradient is evaluated with Tensors
-    arity    number of arguments
-    result   same (as the arguments), truth (0 or 1) or real (real part's dtype of a complex)
-    cheap    a few instructions per element, so that loops are worth a copy per scalar operand
-    """
-
-    row: str
-    arity: int
-    result: str = "same"
-    cheap: bool = False
-
-
-# In C these are NAME_<dtype> of prelude.h, in Metal overloaded functions NAME of the
-# Metal prelude, in Python the namespace functions of their rows.  Their meaning, where
-# it is more than the C library function of that name:
-#   WHERE(c, a, b)   a where c, else b; the other is not looked at
-#   AND OR XOR NOT   of truth values
-#   MULG(g, f)       0 where g is 0 and f is not finite, else g * f
-#   MAX MIN          NaN if either is NaN;  FMAX FMIN  the other one if one is NaN
-#   ABS              exact for integers, the smallest value stays itself; modulus of a complex
-#   SIGN             -1 0 1, NaN for NaN; z / |z| for complex, 0 for 0
-#   RINT             to the nearest whole number, ties to even
-#   FLOORDIV REM     as // and % of Python; integers: 0 if y is 0, the smallest value // -1 wraps
-#   FMOD             C's fmod; integers: remainder of truncated division, 0 if y is 0
-#   POW              integers: wraps; a negative exponent gives 1 for x = 1, +-1 for -1, else 0
-#   SHL SHR          by y bits: 0 if y < 0; from the width on 0, or -1 for SHR of a negative x
-#   BITNOT           logical not for bool
-#   SIGNBIT          the sign bit, also of -0.0 and NaN
-#   CONJ REAL IMAG   of a real number: x, x, 0;  COMPLEX(re, im) makes a complex number
-#   SIGMOID          1 / (1 + exp(-x)) without overflow;  RSQRT is 1 / sqrt(x), divided after the root
-#   LOGADDEXP        log(exp(x) + exp(y)) without overflow
-#   DIGAMMA          derivative of LGAMMA = log|gamma(x)|;  POLYGAMMA(n, x) its n-th derivative
-#   INF              positive infinity (a constant)
-PRELUDE: dict[str, Prelude] = {
-    "WHERE": Prelude("where", 3, "same", True),
-    "MULG": Prelude("mulg", 2, "same", True),
-    "AND": Prelude("logical_and", 2, "truth", True),
-    "OR": Prelude("logical_or", 2, "truth", True),
-    "XOR": Prelude("logical_xor", 2, "truth", True),
-    "NOT": Prelude("logical_not", 1, "truth", True),
-    "ISNAN": Prelude("isnan", 1, "truth", True),
-    "ISINF": Prelude("isinf", 1, "truth", True),
-    "ISFINITE": Prelude("isfinite", 1, "truth", True),
-    "SIGNBIT": Prelude("signbit", 1, "truth", True),
-    "ABS": Prelude("abs", 1, "real", True),
-    "SIGN": Prelude("sign", 1, "same", True),
-    "SQUARE": Prelude("square", 1, "same", True),
-    "SQRT": Prelude("sqrt", 1, "same", True),
-    "RSQRT": Prelude("rsqrt", 1, "same", True),
-    "MAX": Prelude("maximum", 2, "same", True),
-    "MIN": Prelude("minimum", 2, "same", True),
-    "FMAX": Prelude("fmax", 2, "same", True),
-    "FMIN": Prelude("fmin", 2, "same", True),
-    "CEIL": Prelude("ceil", 1, "same", True),
-    "FLOOR": Prelude("floor", 1, "same", True),
-    "TRUNC": Prelude("trunc", 1, "same", True),
-    "RINT": Prelude("round", 1, "same", True),
-    "COPYSIGN": Prelude("copysign", 2, "same", True),
-    "CONJ": Prelude("conj", 1, "same", True),
-    "REAL": Prelude("real", 1, "real", True),
-    "IMAG": Prelude("imag", 1, "real", True),
-    "COMPLEX": Prelude("complex", 2, "same", True),
-    "BITAND": Prelude("bitwise_and", 2, "same", True),
-    "BITOR": Prelude("bitwise_or", 2, "same", True),
-    "BITXOR": Prelude("bitwise_xor", 2, "same", True),
-    "BITNOT": Prelude("bitwise_invert", 1, "same", True),
-    "SHL": Prelude("bitwise_left_shift", 2, "same", True),
-    "SHR": Prelude("bitwise_right_shift", 2, "same", True),
-    "FLOORDIV": Prelude("floor_divide", 2),
-    "REM": Prelude("remainder", 2),
-    "FMOD": Prelude("fmod", 2),
-    "POW": Prelude("pow", 2),
-    "GCD": Prelude("gcd", 2),
-    "LCM": Prelude("lcm", 2),
-    "NEXTAFTER": Prelude("nextafter", 2),
-    "HYPOT": Prelude("hypot", 2),
-    "ATAN2": Prelude("atan2", 2, "real"),
-    "LOGADDEXP": Prelude("logaddexp", 2),
-    "POLYGAMMA": Prelude("polygamma", 2),
-    **{
-        name: Prelude(name.lower(), 1)
-        for name in (
-            "EXP EXP2 EXPM1 LOG LOG2 LOG10 LOG1P SIN COS TAN ASIN ACOS ATAN SINH COSH TANH"
-            " ASINH ACOSH ATANH SIGMOID ERF ERFC ERFINV CBRT LGAMMA DIGAMMA"
-        ).split()
-    },
-}
-
-CONSTANTS = {"INF": math.inf}
-
-_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-
-
-@functools.lru_cache(maxsize=None)
-def parse(text: str) -> ast.expr:
-    """The expression tree of a row string."""
-    return ast.parse(text, mode="eval").body
-
-
-def names(text: str) -> set[str]:
-    """Operand names (and g, out) that an expression mentions."""
-    used = {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
-    return used - set(PRELUDE) - set(CONSTANTS)
-
-
-def calls(text: str) -> set[str]:
-    """Prelude functions that an expression calls."""
-    return {node.func.id for node in ast.walk(parse(text)) if isinstance(node, ast.Call)}
-
-
-# ---------------------------------------------------------------------------
-# Dtypes
-# ---------------------------------------------------------------------------
-
-
-class DType(NamedTuple):
-    """suffix: as in prelude.h; code: TX_* of kernel_abi.h; real: suffix of the real part's dtype."""
-
-    name: str
-    suffix: str
-    c: str
-    code: int
-    kind: str
-    real: str
-
-
-DTYPES: dict[str, DType] = {
-    d.name: d
-    for d in (
-        DType("bool", "b8", "uint8_t", 0, "b", "b8"),
-        DType("int8", "i8", "int8_t", 1, "i", "i8"),
-        DType("int16", "i16", "int16_t", 2, "i", "i16"),
-        DType("int32", "i32", "int32_t", 3, "i", "i32"),
-        DType("int64", "i64", "int64_t", 4, "i", "i64"),
-        DType("uint8", "u8", "uint8_t", 5, "u", "u8"),
-        DType("uint16", "u16", "uint16_t", 6, "u", "u16"),
-        DType("uint32", "u32", "uint32_t", 7, "u", "u32"),
-        DType("uint64", "u64", "uint64_t", 8, "u", "u64"),
-        DType("float16", "f32", "float", 9, "f", "f32"),
-        DType("bfloat16", "f32", "float", 10, "f", "f32"),
-        DType("float32", "f32", "float", 11, "f", "f32"),
-        DType("float64", "f64", "double", 12, "f", "f64"),
-        DType("complex64", "c64", "tx_c64", 13, "c", "f32"),
-        DType("complex128", "c128", "tx_c128", 14, "c", "f64"),
-    )
-}
-
-# Halves are computed as float32 and rounded after every op, so they have no kernels.
-KERNEL_DTYPES = [d for d in DTYPES.values() if d.name not in ("float16", "bfloat16")]
-_C_OF = {d.suffix: d.c for d in KERNEL_DTYPES}
-_COMPLEX_OF = {"f32": "c64", "f64": "c128"}
-
-
-def forward(row: Op, dtype: DType) -> str:
-    """The forward expression of a row for a dtype."""
-    return row.complex_forward if dtype.kind == "c" and row.complex_forward else row.forward
-
-
-def gradients(row: Op, is_complex: bool = False) -> tuple[Optional[str], ...]:
-    """The gradient expressions of a row, one per operand; is_complex: the operand's dtype is complex."""
-    return row.complex_grads if is_complex and row.complex_grads else row.grads
-
-
-def result_suffix(row: Op, dtype: DType) -> str:
-    """C suffix of the result's dtype."""
-    if row.out == "bool":
-        return "b8"
-    if row.out == "real":
-        return dtype.real
-    if row.out == "complex":
-        return _COMPLEX_OF[dtype.suffix]
-    return dtype.suffix
-
-
-# ---------------------------------------------------------------------------
-# Emission: expression -> C or Metal
-# ---------------------------------------------------------------------------
-
-# Kinds of a subexpression: a number, a truth value, or a value of a dtype suffix.
-NUMBER, TRUTH = "number", "truth"
-
-
-class _Emitter:
-    """Text of one expression, with numbers typed and operators on complex values written as calls."""
-
-    def __init__(self, dtype: DType, operands: dict[str, tuple[str, str]], metal: bool):
-        self.dtype = dtype
-        self.operands = operands  # name -> (text, kind)
-        self.metal = metal
-
-    def number(self, value: float, suffix: str) -> str:
-        real = {"c64": "f32", "c128": "f64"}.get(suffix, suffix)
-        if real == "f32":
-            if math.isinf(value):
-                return "INFINITY" if value > 0 else "(-INFINITY)"
-            text = repr(float(value)) + "f"
-        elif real == "f64":
-            if math.isinf(value):
-                return "((double)INFINITY)" if value > 0 else "(-(double)INFINITY)"
-            text = repr(float(value))
-        else:
-            if value != int(value):
-                raise ValueError(f"{value} in an integer expression")
-            text = str(int(value))
-        return f"({text})" if text.startswith("-") else text
-
-    def typed(self, node: tuple[str, str, Any], suffix: str) -> str:
-        """A value as an operand of dtype ``suffix``."""
-        text, kind, value = node
-        if kind == NUMBER:
-            text = self.number(value, suffix)
-        if suffix in ("c64", "c128") and kind not in (suffix, TRUTH):
-            if self.metal:
-                return f"complex64({text}, 0.0f)"
-            return f"tx_make_{suffix}({text}, 0)"
-        return text
-
-    def call(self, name: str, suffix: str, *args: str) -> str:
-        head = name if self.metal else f"{name}_{suffix}"
-        return f"{head}({', '.join(args)})"
-
-    def join(self, nodes: Iterable[tuple[str, str, Any]]) -> str:
-        """The dtype suffix that operands meet in."""
-        kinds = [kind for _, kind, _ in nodes if kind not in (NUMBER, TRUTH)]
-        for kind in kinds:
-            if kind in ("c64", "c128"):
-                return kind
-        return kinds[0] if kinds else self.dtype.real if self.dtype.kind == "c" else self.dtype.suffix
-
-    def visit(self, node: ast.expr) -> tuple[str, str, Any]:
-        """(text, kind, value); text is empty and value set for numbers."""
-        if isinstance(node, ast.Constant):
-            return "", NUMBER, node.value
-        if isinstance(node, ast.Name):
-            if node.id in CONSTANTS:
-                return "", NUMBER, CONSTANTS[node.id]
-            text, kind = self.operands[node.id]
-            return text, kind, None
-        if isinstance(node, ast.UnaryOp):
-            text, kind, value = self.visit(node.operand)
-            if kind == NUMBER:
-                return "", NUMBER, -value
-            if kind in ("c64", "c128"):
-                return self.call("NEG", kind, text), kind, None
-            return f"(-{text})", kind, None
-        if isinstance(node, ast.BinOp):
-            return self.binary(_BINARY[type(node.op)], self.visit(node.left), self.visit(node.right))
-        if isinstance(node, ast.Compare):
-            left, right = self.visit(node.left), self.visit(node.comparators[0])
-            symbol, suffix = _COMPARE[type(node.ops[0])], self.join((left, right))
-            a, b = self.typed(left, suffix), self.typed(right, suffix)
-            if suffix in ("c64", "c128"):
-                text = self.call("EQ", suffix, a, b)
-                return (text if symbol == "==" else f"(!{text})"), TRUTH, None
-            return f"({a} {symbol} {b})", TRUTH, None
-        return self.function(node.func.id, [self.visit(arg) for arg in node.args])
-
-    def binary(self, symbol: str, left: tuple[str, str, Any], right: tuple[str, str, Any]) -> tuple[str, str, Any]:
-        if left[1] == right[1] == NUMBER:
-            raise ValueError("write constants as one number")
-        suffix = self.join((left, right))
-        if suffix not in ("c64", "c128"):
-            return f"({self.typed(left, suffix)} {symbol} {self.typed(right, suffix)})", suffix, None
-        word = {"+": "ADD", "-": "SUB", "*": "MUL", "/": "DIV"}[symbol]
-        real = {"c64": "f32", "c128": "f64"}[suffix]
-        if right[1] != suffix:
-            return self.call(word + "R", suffix, left[0], self.typed(right, real)), suffix, None
-        if left[1] != suffix:
-            if symbol in "+*":
-                return self.call(word + "R", suffix, right[0], self.typed(left, real)), suffix, None
-            return self.call("R" + word, suffix, self.typed(left, real), right[0]), suffix, None
-        return self.call(word, suffix, left[0], right[0]), suffix, None
-
-    def function(self, name: str, args: list[tuple[str, str, Any]]) -> tuple[str, str, Any]:
-        if name in ("AND", "OR", "XOR"):
-            symbol = {"AND": "&", "OR": "|", "XOR": "^"}[name]
-            return f"({args[0][0]} {symbol} {args[1][0]})", TRUTH, None
-        if name == "NOT":
-            return f"(!{args[0][0]})", TRUTH, None
-        if name == "WHERE":
-            suffix = self.join(args[1:])
-            return f"({args[0][0]} ? {self.typed(args[1], suffix)} : {self.typed(args[2], suffix)})", suffix, None
-        if name == "COMPLEX":
-            suffix = _COMPLEX_OF[self.dtype.real]
-            re, im = (self.typed(arg, self.dtype.real) for arg in args)
-            return (f"complex64({re}, {im})" if self.metal else f"tx_make_{suffix}({re}, {im})"), suffix, None
-        suffix = self.join(args)
-        text = self.call(name, suffix, *(self.typed(arg, suffix) for arg in args))
-        result = PRELUDE[name].result
-        if result == "truth":
-            return text, TRUTH, None
-        if result == "real" and suffix in ("c64", "c128"):
-            return text, {"c64": "f32", "c128": "f64"}[suffix], None
-        return text, suffix, None
-
-
-def _emit(row: Op, text: str, dtype: DType, operand_texts: Sequence[str], metal: bool) -> str:
-    operands = {
-        name: (operand_texts[k], TRUTH if k in row.masks else dtype.suffix) for k, name in enumerate(row.operands)
-    }
-    emitter = _Emitter(dtype, operands, metal)
-    node = emitter.visit(parse(text))
-    suffix = result_suffix(row, dtype)
-    if node[1] == TRUTH and suffix == "b8":
-        return node[0]
-    return emitter.typed(node, suffix)
-
-
-def c_expression(row: Op, dtype: DType, operand_texts: Sequence[str], text: str = "") -> str:
-    """The forward expression (or another one) as C, for one element."""
-    return _emit(row, text or forward(row, dtype), dtype, operand_texts, metal=False)
-
-
-def full_forward(row: Op, dtype: DType) -> str:
-    """The forward expression with the shortcuts of ``cases`` as selects: every element, whether its
-    operand is a scalar or not, gets the same bits."""
-    text = forward(row, dtype)
-    if dtype.kind != "c":
-        for operand, value, shortcut in reversed(row.cases):
-            text = f"WHERE({operand} == {value}, {shortcut}, {text})"
-    return text
-
-
-def msl_expression(row: Op, dtype: str, operand_texts: Sequence[str]) -> str:
-    """The forward expression as Metal text over the given operand texts.
-
-    dtype is a name such as ``"float32"``.  Operands of float16 and bfloat16 are taken
-    to be float and so is the result, to be rounded after the op.  Functions are those of
-    PRELUDE; complex operators are calls of ADD SUB MUL DIV NEG EQ on complex64, with an R
-    on the side where one operand is real (ADDR SUBR MULR DIVR RSUB RDIV).
-    """
-    described = DTYPES[dtype]
-    if dtype in ("float64", "complex128"):
-        raise ValueError(f"{dtype} does not exist on Metal")
-    return _emit(row, full_forward(row, described), described, operand_texts, metal=True)
+table = rowlang.table
+Op = rowlang.Op
+REQUIRED = rowlang.table.REQUIRED
+DType = rowlang.DType
+DTYPES = rowlang.DTYPES
+KERNEL_DTYPES = rowlang.KERNEL_DTYPES
+PRELUDE = rowlang.PRELUDE
+CONSTANTS = rowlang.CONSTANTS
+parse, names, calls = rowlang.parse, rowlang.names, rowlang.calls
+forward, full_forward, gradients = rowlang.forward, rowlang.full_forward, rowlang.gradients
+result_suffix = rowlang.result_suffix
+c_expression, msl_expression = rowlang.c_expression, rowlang.msl_expression
 
 
 # ---------------------------------------------------------------------------
@@ -395,6 +58,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "wide": ("int32", "uint32", "int64", "uint64"),
 }
 
+# Hand-written families, each compiled as a unit of its own: header and the statement that enters it.
+FAMILIES: dict[str, tuple[str, str]] = {
+    "casts": ("cast_kernels.h", "tx_fill_casts(k)"),
+    "moves": ("move_kernels.h", "tx_fill_moves(k)"),
+    "reductions": ("reduce_kernels.h", "tx_fill_reductions(k)"),
+    "rows": ("row_kernels.h", "tx_fill_rows(k)"),
+    "gemm": ("gemm_kernels.h", "k->gemm = tx_gemm_table()"),
+}
+
 _SIGN_FREE = (ast.Add, ast.Sub, ast.Mult, ast.USub, ast.Eq, ast.NotEq)
 
 
@@ -403,7 +75,7 @@ def has_kernel(row: Op, dtype: DType) -> bool:
     return dtype.kind in row.kinds and dtype.name not in ("float16", "bfloat16")
 
 
-def _twin(row: Op, dtype: DType) -> Optional[DType]:
+def _twin(row: Op, dtype: DType) -> DType | None:
     """The unsigned dtype whose kernel gives the same bits, if the expression does not look at the sign."""
     if dtype.kind != "i" or "u" not in row.kinds or row.cases:
         return None
@@ -451,7 +123,7 @@ def _loop(row: Op, dtype: DType, mask: int, text: str) -> str:
             body.append(f"const {ctype} {locals_[k]} = {name}[i];")
     expression = c_expression(row, dtype, locals_, text)
     suffix = result_suffix(row, dtype)
-    out = _C_OF[suffix]
+    out = rowlang.C_OF[suffix]
     if suffix == "b8":
         expression = f"{expression} != 0"
     store = f"d[i] = {expression};" if suffix in ("c64", "c128") else f"d[i] = ({out})({expression});"
@@ -461,7 +133,7 @@ def _loop(row: Op, dtype: DType, mask: int, text: str) -> str:
     )
 
 
-def _vector_function(row: Op, dtype: DType) -> Optional[str]:
+def _vector_function(row: Op, dtype: DType) -> str | None:
     """Name of vmath's block function if the whole forward is one call of it."""
     tree = parse(forward(row, dtype))
     if dtype.kind != "f" or row.arity != 1 or not isinstance(tree, ast.Call) or len(tree.args) != 1:
@@ -498,7 +170,7 @@ def _kernel(row: Op, dtype: DType) -> str:
     lines += [
         "    default: {",
         f"      static const unsigned char size[] = {{{sizes}}};",
-        f"      tx_expand({name}, dst, src, n, mask, {row.arity}, size, sizeof({_C_OF[result_suffix(row, dtype)]})); }}",
+        f"      tx_expand({name}, dst, src, n, mask, {row.arity}, size, sizeof({rowlang.C_OF[result_suffix(row, dtype)]})); }}",
         "    }",
         "}",
     ]
@@ -508,9 +180,9 @@ def _kernel(row: Op, dtype: DType) -> str:
 _BANNER = "/* Made by tensorx/ops/codegen.py from the op table. */\n"
 
 _UNIT_HEAD = """\
-#include "kernel_abi.h"
-#include "prelude.h"
 #include "tx_units.h"
+#if !TX_ABSENT
+#include "prelude.h"
 
 /* Scalars without a loop of their own: copied into a small buffer, which is read in place of them. */
 #define TX_EXPAND 128
@@ -556,8 +228,19 @@ _UNITS_HEADER = """\
 #define TX_LOOP _Pragma("GCC ivdep")
 #endif
 
+/* On macOS every module is compiled for every slice; a slice without the instructions of its
+ * module stays empty. */
+#define TX_IS__kernels_avx2 2
+#define TX_IS__kernels_avx512 3
+#define TX_LEVEL TX_JOIN(TX_IS_, TX_MODULE_NAME)
+#if (TX_LEVEL == 2 && !defined(__AVX2__)) || (TX_LEVEL == 3 && !defined(__AVX512F__))
+#define TX_ABSENT 1
+#else
+#define TX_ABSENT 0
+#endif
+
 {declarations}
-#define TX_FILL_UNITS(ew) do {{ {calls} }} while (0)
+#define TX_FILL_UNITS(k, ew) do {{ {calls} }} while (0)
 #endif
 """
 
@@ -574,8 +257,24 @@ def generate_unit(group: str) -> str:
             if twin is None:
                 parts.append(_kernel(row, dtype))
             entries.append(f"    ew[{number} * TX_NDT + {dtype.code}] = k_{row.name}_{(twin or dtype).suffix};")
-    parts += [f"void TX_OWN(tx_fill_{group})(tx_ew_fn *ew)", "{", *entries, "}", ""]
+    parts += [f"void TX_OWN(tx_fill_{group})(tx_ew_fn *ew)", "{", *entries, "}", "#endif", ""]
     return "\n".join(parts)
+
+
+def generate_family(family: str) -> str:
+    """C text of a hand-written family's unit."""
+    header, statement = FAMILIES[family]
+    return "\n".join([
+        _BANNER + '#include "tx_units.h"',
+        "#if !TX_ABSENT",
+        f'#include "{header}"',
+        f"void TX_OWN(tx_unit_{family})(tx_kernels *k)",
+        "{",
+        f"    {statement};",
+        "}",
+        "#endif",
+        "",
+    ])
 
 
 def _write(path: str, text: str) -> None:
@@ -597,16 +296,277 @@ def generate(outdir: str) -> list[str]:
     with tensorx/_native and outdir on the include path, beside kernels.c.
     """
     os.makedirs(outdir, exist_ok=True)
+    declarations = [f"void TX_OWN(tx_fill_{group})(tx_ew_fn *ew);" for group in GROUPS]
+    declarations += [f"void TX_OWN(tx_unit_{family})(tx_kernels *k);" for family in FAMILIES]
+    fills = [f"TX_OWN(tx_fill_{group})(ew);" for group in GROUPS]
+    fills += [f"TX_OWN(tx_unit_{family})(k);" for family in FAMILIES]
     header = _UNITS_HEADER.format(
-        nops=len(table.TABLE),
-        hash=table.HASH,
-        declarations="\n".join(f"void TX_OWN(tx_fill_{group})(tx_ew_fn *ew);" for group in GROUPS),
-        calls=" ".join(f"TX_OWN(tx_fill_{group})(ew);" for group in GROUPS),
+        nops=len(table.TABLE), hash=table.HASH, declarations="\n".join(declarations), calls=" ".join(fills)
     )
     _write(os.path.join(outdir, "tx_units.h"), _BANNER + header)
+    units = {group: generate_unit(group) for group in GROUPS}
+    units.update({family: generate_family(family) for family in FAMILIES})
     sources = []
-    for group in GROUPS:
-        path = os.path.join(outdir, f"tx_{group}.c")
-        _write(path, generate_unit(group))
+    for name, text in units.items():
+        path = os.path.join(outdir, f"tx_{name}.c")
+        _write(path, text)
         sources.append(path)
     return sources
+
+
+# ---------------------------------------------------------------------------
+# Autograd
+# ---------------------------------------------------------------------------
+
+
+def saved(row: Op, wanted: tuple[int, ...], is_complex: bool = False) -> tuple[str, ...]:
+    """Which of the operands and ``out`` the gradients of the wanted operand positions read."""
+    texts = [gradients(row, is_complex)[k] for k in wanted]
+    used = set().union(*(names(text) for text in texts if text is not None)) if texts else set()
+    return tuple(name for name in (*row.operands, "out") if name in used)
+
+
+def differentiable(row: Op) -> tuple[int, ...]:
+    """Operand positions that have a gradient, zero everywhere included."""
+    return tuple(k for k, text in enumerate(row.grads) if text is not None)
+
+
+def backward_source(row: Op, wanted: tuple[int, ...], is_complex: bool = False) -> str:
+    """Python text of ``backward(g, <saved...>)``, which returns the wanted gradients as a tuple.
+
+    Subexpressions that occur more than once are computed once.  A gradient that is zero
+    everywhere is None in the tuple.  Run it in a namespace made by ``prelude_namespace``.
+    """
+    trees = []
+    for k in wanted:
+        text = gradients(row, is_complex)[k]
+        if text is None:
+            raise ValueError(f"{row.name}: no gradient for operand {row.operands[k]}")
+        trees.append(None if text == "0" else parse(text))
+    counts: dict[str, int] = {}
+
+    def count(node: ast.expr) -> None:
+        if isinstance(node, (ast.Name, ast.Constant)):
+            return
+        key = ast.dump(node)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] == 1:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr) and child is not getattr(node, "func", None):
+                    count(child)
+
+    for tree in trees:
+        if tree is not None:
+            count(tree)
+    lines: list[str] = []
+    temporaries: dict[str, str] = {}
+
+    def text_of(node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Constant):
+            return repr(node.value)
+        key = ast.dump(node)
+        if key in temporaries:
+            return temporaries[key]
+        if isinstance(node, ast.UnaryOp):
+            text = f"-{text_of(node.operand)}"
+            if isinstance(node.operand, ast.Constant):
+                return f"({text})"
+        elif isinstance(node, ast.BinOp):
+            text = f"{text_of(node.left)} {rowlang.BINARY[type(node.op)]} {text_of(node.right)}"
+        elif isinstance(node, ast.Compare):
+            symbol = rowlang.COMPARE[type(node.ops[0])]
+            text = f"{text_of(node.left)} {symbol} {text_of(node.comparators[0])}"
+        else:
+            text = f"{node.func.id}({', '.join(text_of(arg) for arg in node.args)})"
+        if counts[key] > 1:
+            name = f"t{len(temporaries)}"
+            lines.append(f"    {name} = {text}")
+            temporaries[key] = name
+            return name
+        return text if isinstance(node, ast.Call) else f"({text})"
+
+    results = ["None" if tree is None else text_of(tree) for tree in trees]
+    head = f"def backward({', '.join(('g', *saved(row, wanted, is_complex)))}):"
+    return "\n".join([head, *lines, f"    return ({', '.join(results)},)", ""])
+
+
+def prelude_namespace(lookup: Callable[[str], Any]) -> dict[str, Any]:
+    """Globals for ``backward_source``: every prelude name bound to ``lookup(row name)``."""
+    return {**CONSTANTS, **{name: lookup(function.row) for name, function in PRELUDE.items()}}
+
+
+# ---------------------------------------------------------------------------
+# The Python surface
+# ---------------------------------------------------------------------------
+
+_REFLECTED = {
+    "__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__",
+    "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
+}  # fmt: skip
+
+
+def operators(row: Op) -> list[tuple[str, str]]:
+    """(special method, form) of Tensor: form is plain, reflected (operands swapped) or inplace."""
+    found = []
+    for name in row.operators:
+        found.append((name, "plain"))
+        if name in _REFLECTED:
+            found.append((f"__r{name[2:]}", "reflected"))
+            found.append((f"__i{name[2:]}", "inplace"))
+    return found
+
+
+def methods(row: Op) -> list[str]:
+    """Names of the Tensor methods of a row, its aliases and in-place forms included."""
+    if not row.public or row.name == "complex":
+        return []
+    spellings = (row.name, *row.aliases)
+    return [*spellings, *(f"{name}_" for name in spellings if row.has_inplace)]
+
+
+def functions(row: Op) -> list[str]:
+    """Names of the namespace functions of a row."""
+    return [row.name, *row.aliases] if row.public else []
+
+
+def signature(row: Op, method: bool = False) -> str:
+    """Parameter list, for example ``(x, /, negative_slope=0.01)``; a method has no first operand."""
+    parts = list(row.args[1:] if method else row.args)
+    if parts:
+        parts.append("/")
+    parts += [name if default is REQUIRED else f"{name}={default!r}" for name, default in row.params]
+    return f"({', '.join(parts)})"
+
+
+_KIND_WORDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "real", "c": "complex"}
+
+
+def docstring(row: Op, spelling: str = "") -> str:
+    """Docstring of the namespace function, its in-place method included."""
+    kinds = [_KIND_WORDS[kind] for kind in row.kinds]
+    accepted = ", ".join(kinds)
+    if row.promote == "float" and "i" not in row.kinds:
+        accepted += "; bool and integers are converted to float32 first"
+    result = {
+        "same": "the dtype of the operands after promotion",
+        "bool": "bool",
+        "real": "the dtype of the operand, for complex numbers that of their parts",
+        "complex": "the complex dtype of the same precision",
+    }[row.out]
+    lines = [row.doc, "", "Parameters", "----------"]
+    tensors = [name for k, name in enumerate(row.args) if k not in row.masks]
+    lines += [f"{name} : Tensor of bool" for k, name in enumerate(row.args) if k in row.masks]
+    if len(tensors) == 1:
+        lines.append(f"{tensors[0]} : Tensor")
+    else:
+        lines += [f"{', '.join(tensors)} : Tensor or number", "    Shapes are broadcast; at least one is a Tensor."]
+    lines.append(f"    Dtypes: {accepted}.")
+    for name, default in row.params:
+        text = f"{name} : number or Tensor"
+        if default is not REQUIRED:
+            text += f", default {default}"
+        lines.append(text)
+    lines += ["", "Returns", "-------", "Tensor", f"    The broadcast shape, and {result}.", ""]
+    lines += ["Raises", "------", "DTypeError", "    An operand of another dtype, or operands whose dtypes do not mix."]
+    if row.arity > 1:
+        lines += ["ShapeError", "    Shapes that cannot be broadcast.", "DeviceMismatchError", "    Operands on several devices."]
+    if row.example:
+        arguments, _, value = row.example.partition(" -> ")
+        arguments = arguments.replace("inf", "tx.inf").replace("nan", "tx.nan")
+        parts = [f"tx.asarray({a})" if a.startswith("[") else a for a in arguments.split("; ")]
+        lines += ["", "Examples", "--------", f">>> tx.{spelling or row.name}({', '.join(parts)}).tolist()", value]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------------
+# Tests
+# ---------------------------------------------------------------------------
+
+
+class TestCase(NamedTuple):
+    """operands: NumPy arrays; expected: the reference's result; tolerance: allowed absolute error, per element."""
+
+    operands: list[Any]
+    expected: Any
+    tolerance: Any
+
+
+def reference(row: Op, operands: list[Any]) -> Any:
+    """The NumPy reference of a row, evaluated on arrays."""
+    import math
+    from statistics import NormalDist
+
+    import numpy as np
+
+    scope = {"np": np, "math": math, "NormalDist": NormalDist, **dict(zip(row.operands, operands))}
+    text = row.reference
+    if row.complex_reference and np.iscomplexobj(operands[-1]):
+        text = row.complex_reference
+    with np.errstate(all="ignore"):
+        return np.asarray(eval(text, scope))
+
+
+def _intervals(entry: Any) -> list[tuple[float, float]]:
+    return [entry] if not isinstance(entry[0], tuple) else list(entry)
+
+
+def samples(row: Op, dtype: str, n: int, seed: int = 0) -> list[Any]:
+    """n test values per operand: inside the domain and off the kinks for real and complex
+    dtypes; small, large and extreme ones for integers."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, *row.name.encode()])
+    kind = DTYPES[dtype].kind
+    count, chosen = 0, []
+    while count < n:
+        drawn = []
+        for k in range(row.arity):
+            if k in row.masks or kind == "b":
+                drawn.append(rng.integers(0, 2, n).astype(bool))
+                continue
+            if kind in "iu":
+                info = np.iinfo(dtype)
+                pools = [
+                    rng.integers(max(info.min, -9), 10, n),
+                    rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True),
+                    rng.choice(np.array([info.min, info.max, info.min + 1, info.max - 1, 0, 1], dtype), n),
+                ]
+                pick = rng.integers(0, 8, n)
+                values = np.where(pick < 5, pools[0].astype(dtype), np.where(pick < 7, pools[1], pools[2]))
+                drawn.append(values.astype(dtype))
+                continue
+            spans = _intervals(row.domain[k])
+            which = rng.integers(0, len(spans), n)
+            low, high = np.array([s[0] for s in spans], float)[which], np.array([s[1] for s in spans], float)[which]
+            values = low + (high - low) * rng.random(n)
+            if kind == "c":
+                values = values + 1j * (rng.random(n) * 2 - 1)
+            drawn.append(values.astype(dtype))
+        keep = np.ones(n, bool)
+        if kind in "fc":
+            scope = {"np": np, **dict(zip(row.operands, (d.astype(np.complex128 if kind == "c" else float) for d in drawn)))}
+            for text in row.kinks:
+                keep &= np.abs(eval(text, scope)) > 0.02
+        chosen.append([d[keep] for d in drawn])
+        count += int(keep.sum())
+    return [np.concatenate([part[k] for part in chosen])[:n] for k in range(row.arity)]
+
+
+def test_case(row: Op, dtype: str = "float32", n: int = 257, seed: int = 0) -> TestCase:
+    """Operands from the row's domain with the reference's result and its tolerance."""
+    import numpy as np
+
+    operands = samples(row, dtype, n, seed)
+    kind = DTYPES[dtype].kind
+    if kind in "biu" or (row.ulp == 0 and kind == "f") or row.out == "bool":
+        expected = reference(row, operands)
+        return TestCase(operands, expected, np.zeros(np.shape(expected)))
+    wide = [o if o.dtype == bool else o.astype(np.complex128 if kind == "c" else np.float64) for o in operands]
+    expected = reference(row, wide)
+    ulp = row.ulp if kind == "f" else max(row.ulp, 4)
+    if dtype in ("float64", "complex128"):
+        ulp += 4  # the reference has errors of its own
+    eps = np.finfo(dtype).eps
+    return TestCase(operands, expected, ulp * eps * np.maximum(np.abs(expected), row.scale))
