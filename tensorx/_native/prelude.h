@@ -155,6 +155,7 @@ static double tx_polygamma(double n, double x)
 #define TX_T tx_c64
 #define TX_R float
 #define TX_C float _Complex
+#define TX_BITS_T uint32_t
 #define TX_M(name) name##f
 #define TX_RN(name) name##_f32
 #define TX_COMPLEX 1
@@ -163,6 +164,7 @@ static double tx_polygamma(double n, double x)
 #define TX_T tx_c128
 #define TX_R double
 #define TX_C double _Complex
+#define TX_BITS_T uint64_t
 #define TX_M(name) name
 #define TX_RN(name) name##_f64
 #define TX_COMPLEX 1
@@ -272,9 +274,19 @@ TX_INLINE TX_T TX_N(tx_make)(TX_R re, TX_R im)
 TX_INLINE TX_T TX_N(ADD)(TX_T x, TX_T y) { return TX_N(tx_make)(x.re + y.re, x.im + y.im); }
 TX_INLINE TX_T TX_N(SUB)(TX_T x, TX_T y) { return TX_N(tx_make)(x.re - y.re, x.im - y.im); }
 TX_INLINE TX_T TX_N(NEG)(TX_T x) { return TX_N(tx_make)(-x.re, -x.im); }
+/* -r by its sign bit.  From a difference beside a sum gcc 12 makes fused fmaddsub instructions whatever
+ * -ffp-contract says, in whole vectors only, so that a loop and its tail would differ. */
+TX_INLINE TX_R TX_N(tx_minus)(TX_R r)
+{
+    TX_BITS_T u;
+    memcpy(&u, &r, sizeof u);
+    u ^= (TX_BITS_T)1 << (8 * sizeof u - 1);
+    memcpy(&r, &u, sizeof u);
+    return r;
+}
 TX_INLINE TX_T TX_N(MUL)(TX_T x, TX_T y)
 {
-    return TX_N(tx_make)(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
+    return TX_N(tx_make)(x.re * y.re + TX_N(tx_minus)(x.im * y.im), x.re * y.im + x.im * y.re);
 }
 /* Smith's algorithm: no overflow where the quotient has none. */
 TX_INLINE TX_T TX_N(DIV)(TX_T x, TX_T y)
@@ -283,10 +295,10 @@ TX_INLINE TX_T TX_N(DIV)(TX_T x, TX_T y)
     if (a == 0 && b == 0) return TX_N(tx_make)(x.re / a, x.im / a);
     if (a >= b) {
         TX_R r = y.im / y.re, s = 1 / (y.re + y.im * r);
-        return TX_N(tx_make)((x.re + x.im * r) * s, (x.im - x.re * r) * s);
+        return TX_N(tx_make)((x.re + x.im * r) * s, (x.im + TX_N(tx_minus)(x.re * r)) * s);
     }
     TX_R r = y.re / y.im, s = 1 / (y.re * r + y.im);
-    return TX_N(tx_make)((x.re * r + x.im) * s, (x.im * r - x.re) * s);
+    return TX_N(tx_make)((x.re * r + x.im) * s, (x.im * r + TX_N(tx_minus)(x.re)) * s);
 }
 /* With one real operand, which must not bring in an imaginary zero: inf * (0 + 0j) is NaN. */
 TX_INLINE TX_T TX_N(ADDR)(TX_T x, TX_R r) { return TX_N(tx_make)(x.re + r, x.im); }

@@ -365,10 +365,10 @@ _SPECIAL = [
            "Derivative of lgamma.", special=("~(x > 0)",), domain=((0.2, 9),), ulp=16, scale=4.0,
            example="[0.0] -> [-inf]"),
     Op("polygamma", "POLYGAMMA(x, y)", (None, "MULG(g, POLYGAMMA(x + 1, y))"),
-       "np.vectorize(lambda n, t: (-1.0)**(n + 1) * math.gamma(min(abs(n), 20) + 1) * (sum(np.power(t + k, -(n + 1)) for k in range(40))"
-       " + np.divide(np.power(t + 40, -n), n) + 0.5 * (t + 40)**-(n + 1) + (n + 1) / 12 * (t + 40)**-(n + 2)"
-       " - (n + 1) * (n + 2) * (n + 3) / 720 * (t + 40)**-(n + 4)"
-       " + (n + 1) * (n + 2) * (n + 3) * (n + 4) * (n + 5) / 30240 * (t + 40)**-(n + 6)))(x, y)",
+       "np.where(x % 2 == 1, 1.0, -1.0) * np.vectorize(lambda n: math.gamma(min(abs(n), 20) + 1))(x)"
+       " * (sum(np.power(y + k, -x - 1) for k in range(40)) + np.power(y + 40, -x) / x + 0.5 * np.power(y + 40, -x - 1)"
+       " + (x + 1) / 12 * np.power(y + 40, -x - 2) - (x + 1) * (x + 2) * (x + 3) / 720 * np.power(y + 40, -x - 4)"
+       " + (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) / 30240 * np.power(y + 40, -x - 6))",
        "Derivative of order x1 of digamma at x2; x1 is a whole number.",
        args=TWO, domain=(((1, 1), (2, 2), (3, 3), (4, 4)), (0.3, 6)), ulp=32, inplace=False,
        special=("~((x >= 1) & (x < 9) & (x == np.floor(x)) & (y > 0))",), example="[1.0]; [inf] -> [0.0]"),
