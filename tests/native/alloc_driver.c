@@ -168,6 +168,19 @@ static void check_reuse(void)
     tx_free(s, 100, cap);
     CHECK(tx_alloc(128, &cap) == s);
     tx_free(s, 128, cap);
+    /* A block of a full slab is found again. */
+    enum { FULL = 2 * 1023 };
+    static void *full[FULL];
+    for (int i = 0; i < FULL; i++)
+        full[i] = tx_alloc(64, &cap);
+    int64_t system = stats().system;
+    for (int i = 0; i < FULL; i += 341) {
+        tx_free(full[i], 64, cap);
+        CHECK(tx_alloc(64, &cap) == full[i]);
+    }
+    CHECK_EQ(stats().system, system);
+    for (int i = 0; i < FULL; i++)
+        tx_free(full[i], 64, cap);
 }
 
 static void check_empty(void)

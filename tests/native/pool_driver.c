@@ -73,18 +73,30 @@ static int distinct_runners(int n)
     return distinct;
 }
 
+static void wait_asleep(int n)
+{
+    for (int i = 0; i < 5000 && __atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED) < n; i++)
+        usleep(1000);
+    CHECK_EQ(__atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED), n);
+}
+
 static void check_shared(void)
 {
     double us = 2000;
+    tx_pool.usable = 8; /* so that workers spin on small machines, too */
     tx_set_num_threads(4);
-    int most = 0;
-    for (int r = 0; r < 200 && most < 4; r++) {
-        tx_parallel_for(40, note_thread, &us, 80000);
-        int n = distinct_runners(40);
-        CHECK(n <= 4);
-        most = n > most ? n : most;
+    for (int asleep = 0; asleep < 2; asleep++) {
+        int most = 0;
+        for (int r = 0; r < 100 && most < 4; r++) {
+            if (asleep)
+                wait_asleep(3); /* the third is woken by the first two */
+            tx_parallel_for(40, note_thread, &us, 80000);
+            int n = distinct_runners(40);
+            CHECK(n <= 4);
+            most = n > most ? n : most;
+        }
+        CHECK_EQ(most, 4);
     }
-    CHECK_EQ(most, 4);
     /* Never more helpers than chunks, nor than the estimate pays for. */
     us = 300;
     for (int r = 0; r < 20; r++) {
@@ -96,9 +108,21 @@ static void check_shared(void)
     tx_pool_shutdown();
 }
 
+/* Until a worker has taken part, so that it spins now. */
+static void warm_up(void)
+{
+    double us = 20;
+    for (int r = 0; r < 200; r++) {
+        tx_parallel_for(40, note_thread, &us, 800);
+        if (distinct_runners(40) > 1)
+            return;
+    }
+}
+
 static int64_t last;
 static void in_order(void *ctx, int64_t i)
 {
+    spend(20); /* time for a worker to come, if one were called */
     CHECK_EQ(i, last);
     last++;
     CHECK(pthread_equal(pthread_self(), *(pthread_t *)ctx));
@@ -107,20 +131,19 @@ static void in_order(void *ctx, int64_t i)
 static void check_inline(void)
 {
     pthread_t me = pthread_self();
+    tx_pool.usable = 8;
     tx_set_num_threads(4);
-    for (int warm = 0; warm < 2; warm++) {
+    for (int warm = 0; warm < 5; warm++) {
         const double est[] = {0, 5, 7.9};
         for (int i = 0; i < 3; i++) {
             last = 0;
-            tx_parallel_for(100, in_order, &me, est[i]);
-            CHECK_EQ(last, 100);
+            tx_parallel_for(20, in_order, &me, est[i]);
+            CHECK_EQ(last, 20);
+            warm_up(); /* workers are awake next time */
         }
-        run_and_check(100, LONG_US); /* now with workers awake */
     }
     /* All asleep: a short job is not worth waking anyone. */
-    for (int i = 0; i < 5000 && __atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED) < 3; i++)
-        usleep(1000);
-    CHECK_EQ(__atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED), 3);
+    wait_asleep(3);
     last = 0;
     tx_parallel_for(100, in_order, &me, TX_POOL_WAKE_US - 1);
     CHECK_EQ(last, 100);
@@ -261,9 +284,7 @@ static void check_spin(void)
         run_and_check(100, LONG_US);
         CHECK(tx_pool.spin_us > 0);
     }
-    for (int i = 0; i < 5000 && __atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED) < tx_pool.nworkers; i++)
-        usleep(1000);
-    CHECK_EQ(__atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED), tx_pool.nworkers);
+    wait_asleep(tx_pool.nworkers);
     tx_pool_shutdown();
 }
 
@@ -460,17 +481,6 @@ static int by_value(const void *a, const void *b)
     return (d > 0) - (d < 0);
 }
 
-/* Until a worker has taken part, so that it spins now. */
-static void warm_up(void)
-{
-    double us = 20;
-    for (int r = 0; r < 200; r++) {
-        tx_parallel_for(40, note_thread, &us, 800);
-        if (distinct_runners(40) > 1)
-            return;
-    }
-}
-
 static void print_speed(void)
 {
     tx_job_fn volatile hidden = nothing; /* as the engine calls it: through a pointer */
@@ -490,8 +500,7 @@ static void print_speed(void)
     printf("spinning worker, 4 empty chunks: %.0f ns median\n", t[N / 2] * 1e3);
     printf("16 chunks: 1 thread %.0f ns, 2 threads %.0f ns best, %.0f ns median\n", alone * 1e3, u[0] * 1e3, u[N / 2] * 1e3);
     for (int r = 0; r < N; r++) {
-        for (int i = 0; i < 5000 && !__atomic_load_n(&tx_pool.sleeping, __ATOMIC_RELAXED); i++)
-            usleep(1000);
+        wait_asleep(1);
         spend(200);
         t[r] = BEST(1, 1, tx_parallel_for(2, nothing, NULL, 200));
     }
