@@ -200,6 +200,7 @@ def test_counters_of_tensorx(watch):
         phase("with an alias", with_alias)
         print(json.dumps(counted))
         """,
+        env={"TENSORX_EAGER": None, "TENSORX_DEVICE": None},
     )
     counted = json.loads(report.stdout)
     assert counted == {"in place": [0, 0], "with an alias": [NBYTES, 1]}

@@ -172,10 +172,18 @@ def watch(
 ):
     """Run `code` in a fresh interpreter and report what it took from the system, phase by phase.
 
-    Raises Unavailable where the system does not allow watching, AssertionError with the output
+    In `env` None takes a variable away.  Raises Unavailable where the system does not allow watching, AssertionError with the output
     when the code fails, subprocess.TimeoutExpired after `timeout` seconds.
     """
     folder, program = _program()
+    environment = {
+        **os.environ,
+        "PYTHONMALLOC": "malloc",
+        "MALLOC_MMAP_THRESHOLD_": str(threshold),
+        "MALLOC_MMAP_MAX_": "1000000",
+        "MALLOC_ARENA_MAX": "1",
+        **(env or {}),
+    }
     with tempfile.TemporaryDirectory(dir=folder.name) as run:
         log, names = pathlib.Path(run, "log"), pathlib.Path(run, "names")
         source = f"{imports}\n{textwrap.dedent(code)}"
@@ -185,14 +193,7 @@ def watch(
             text=True,
             timeout=timeout,
             stdin=subprocess.DEVNULL,
-            env={
-                **os.environ,
-                "PYTHONMALLOC": "malloc",
-                "MALLOC_MMAP_THRESHOLD_": str(threshold),
-                "MALLOC_MMAP_MAX_": "1000000",
-                "MALLOC_ARENA_MAX": "1",
-                **(env or {}),
-            },
+            env={name: value for name, value in environment.items() if value is not None},
         )
         if done.returncode == UNAVAILABLE_STATUS:
             raise Unavailable("the kernel does not allow ptrace with seccomp here")

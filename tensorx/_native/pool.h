@@ -67,6 +67,7 @@ static struct tx_pool_state {
     int32_t usable;                     /* default number of threads, 0: not asked yet */
     double spin_us;
     pthread_t thread[TX_POOL_MAX];
+    int32_t tid[TX_POOL_MAX];           /* Linux: the kernel's names of the threads */
 #ifndef TX_POOL_FUTEX
     pthread_mutex_t mutex;
     pthread_cond_t cond[2];             /* of the workers, of the caller */
@@ -182,8 +183,13 @@ static void tx_pool_spin(uint32_t *seen)
 
 static void *tx_pool_worker(void *arg)
 {
-    uint32_t seen = (uint32_t)(uintptr_t)arg;
+    uint32_t seen = __atomic_load_n(&tx_pool.gate, __ATOMIC_RELAXED) / TX_GATE_JOB - 1;
     tx_pool_inside = 1;
+#ifdef __linux__
+    tx_pool.tid[(intptr_t)arg] = (int32_t)syscall(SYS_gettid);
+#else
+    (void)arg;
+#endif
 #ifdef __APPLE__
     pthread_setname_np("tensorx");
 #elif defined(__linux__) && defined(__GLIBC__)
@@ -267,6 +273,13 @@ TX_COLD void tx_pool_stop_owned(void)
     tx_unpark(&tx_pool.wake_seq, INT_MAX);
     for (int i = 0; i < tx_pool.nworkers; i++)
         pthread_join(tx_pool.thread[i], NULL);
+#ifdef __linux__
+    /* A joined thread is still counted by the kernel for some microseconds; whoever
+     * stops the pool (before a fork) wants to be alone. */
+    for (int i = 0, tries = 0; i < tx_pool.nworkers; i++)
+        while (tries++ < 1000 && syscall(SYS_tgkill, getpid(), tx_pool.tid[i], 0) == 0)
+            sched_yield();
+#endif
     tx_pool.nworkers = tx_pool.tried = 0;
     __atomic_store_n(&tx_pool.stop, 0, __ATOMIC_RELEASE);
 }
@@ -297,9 +310,9 @@ TX_COLD void tx_pool_start_owned(int count)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         sigdelset(&block, faults[i]);
     pthread_sigmask(SIG_SETMASK, &block, &old);
-    uint32_t job = __atomic_load_n(&tx_pool.gate, __ATOMIC_RELAXED) / TX_GATE_JOB;
     while (tx_pool.nworkers < count) {
-        if (pthread_create(&tx_pool.thread[tx_pool.nworkers], &attr, tx_pool_worker, (void *)(uintptr_t)job))
+        intptr_t i = tx_pool.nworkers;
+        if (pthread_create(&tx_pool.thread[i], &attr, tx_pool_worker, (void *)i))
             break;
         tx_pool.nworkers++;
     }
@@ -436,7 +449,18 @@ static inline void tx_parallel_for(int64_t nchunks, tx_job_fn fn, void *ctx, dou
 }
 
 /* ---- fork ---------------------------------------------------------------- */
-/* The workers do not exist in the child: it starts from a fresh, closed pool. */
+/* Idle workers are joined first: a process with one thread forks without a warning
+ * from Python and without risk.  They start again on demand. */
+static void tx_pool_fork_prepare(void)
+{
+    if (!tx_pool_inside && tx_pool_acquire()) {
+        tx_pool_stop_owned();
+        tx_pool_release();
+    }
+}
+
+/* Workers of a job that another thread runs do not exist in the child: it starts
+ * from a fresh, closed pool. */
 static void tx_pool_fork_child(void)
 {
     tx_pool.gate = TX_GATE_CLOSED;
@@ -458,7 +482,7 @@ static void tx_pool_fork_child(void)
 
 __attribute__((constructor)) static void tx_pool_init(void)
 {
-    pthread_atfork(NULL, NULL, tx_pool_fork_child);
+    pthread_atfork(tx_pool_fork_prepare, NULL, tx_pool_fork_child);
 }
 
 #endif

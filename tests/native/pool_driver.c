@@ -265,6 +265,21 @@ static void check_restart(void)
         run_and_check(300, LONG_US);
         tx_pool_shutdown();
     }
+    /* Idle workers are gone before a fork, for the parent, too. */
+    tx_set_num_threads(4);
+    for (int r = 0; r < 20; r++) {
+        run_and_check(300, LONG_US);
+        CHECK_EQ(tx_pool.nworkers, 3);
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            _exit(tx_pool.nworkers);
+        if (base >= 0)
+            CHECK_EQ(threads_of_process(), base);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK_EQ(status, 0);
+    }
     tx_set_num_threads(0);
     CHECK_EQ(tx_get_num_threads(), 1);
     tx_set_num_threads(100000);
