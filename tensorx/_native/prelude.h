@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "vmath.h"
+#include "divmod.h"
 
 #ifdef I
 #undef I /* the imaginary unit of complex.h; a poor name to leave around */
@@ -21,27 +22,6 @@
 
 typedef struct { float re, im; } tx_c64;
 typedef struct { double re, im; } tx_c128;
-
-/* floor(x / y) and the remainder with the sign of y, as Python defines them for floats.  fmod is
- * exact, so the quotient (x - mod) / y is within one rounding of an integer. */
-#define TX_DIVMOD(T, S, FMOD, FLOOR, COPYSIGN)                                      \
-    TX_INLINE T tx_mod_##S(T x, T y)                                                \
-    {                                                                               \
-        T m = FMOD(x, y);                                                           \
-        if (m != 0 && (y < 0) != (m < 0)) m += y;                                   \
-        return m == 0 ? COPYSIGN((T)0, y) : m;                                      \
-    }                                                                               \
-    TX_INLINE T tx_floordiv_##S(T x, T y)                                           \
-    {                                                                               \
-        if (y == 0) return x / y;                                                   \
-        T m = FMOD(x, y), q = (x - m) / y;                                          \
-        if (m != 0 && (y < 0) != (m < 0)) q -= 1;                                   \
-        if (q == 0) return COPYSIGN((T)0, x / y);                                   \
-        T f = FLOOR(q);                                                             \
-        return q - f > (T)0.5 ? f + 1 : f;                                          \
-    }
-TX_DIVMOD(float, f32, fmodf, floorf, copysignf)
-TX_DIVMOD(double, f64, fmod, floor, copysign)
 
 /* Hurwitz zeta function for q > 0, s > 1: Euler-Maclaurin after ten direct terms. */
 static double tx_zeta(double s, double q)
@@ -191,8 +171,17 @@ TX_INLINE int TX_N(SIGNBIT)(TX_T x)
 TX_INLINE TX_T TX_N(COPYSIGN)(TX_T x, TX_T y) { return TX_M(__builtin_copysign)(x, y); }
 TX_INLINE TX_T TX_N(SIGN)(TX_T x) { return x == x ? (TX_T)((x > 0) - (x < 0)) : x; }
 TX_INLINE TX_T TX_N(SQUARE)(TX_T x) { return x * x; }
-TX_INLINE TX_T TX_N(MAX)(TX_T x, TX_T y) { return ((x > y) | (x != x)) ? x : y; }
-TX_INLINE TX_T TX_N(MIN)(TX_T x, TX_T y) { return ((x < y) | (x != x)) ? x : y; }
+/* Two selects rather than one on a joint condition: gcc gives up on those where they are nested. */
+TX_INLINE TX_T TX_N(MAX)(TX_T x, TX_T y)
+{
+    TX_T m = x > y ? x : y;
+    return x != x ? x : m;
+}
+TX_INLINE TX_T TX_N(MIN)(TX_T x, TX_T y)
+{
+    TX_T m = x < y ? x : y;
+    return x != x ? x : m;
+}
 TX_INLINE TX_T TX_N(FMAX)(TX_T x, TX_T y) { return ((x >= y) | (y != y)) ? x : y; }
 TX_INLINE TX_T TX_N(FMIN)(TX_T x, TX_T y) { return ((x <= y) | (y != y)) ? x : y; }
 TX_INLINE TX_T TX_N(SQRT)(TX_T x) { return TX_M(__builtin_sqrt)(x); }
@@ -201,10 +190,19 @@ TX_INLINE TX_T TX_N(CEIL)(TX_T x) { return TX_M(__builtin_ceil)(x); }
 TX_INLINE TX_T TX_N(FLOOR)(TX_T x) { return TX_M(__builtin_floor)(x); }
 TX_INLINE TX_T TX_N(TRUNC)(TX_T x) { return TX_M(__builtin_trunc)(x); }
 TX_INLINE TX_T TX_N(RINT)(TX_T x) { return TX_M(__builtin_rint)(x); }
-TX_INLINE TX_T TX_N(NEXTAFTER)(TX_T x, TX_T y) { return TX_M(nextafter)(x, y); }
-TX_INLINE TX_T TX_N(FMOD)(TX_T x, TX_T y) { return TX_M(fmod)(x, y); }
-TX_INLINE TX_T TX_N(REM)(TX_T x, TX_T y) { return TX_CAT(tx_mod, TX_SUFFIX)(x, y); }
-TX_INLINE TX_T TX_N(FLOORDIV)(TX_T x, TX_T y) { return TX_CAT(tx_floordiv, TX_SUFFIX)(x, y); }
+/* Neighbours of one sign are neighbours as integers. */
+TX_INLINE TX_T TX_N(NEXTAFTER)(TX_T x, TX_T y)
+{
+    TX_BITS_T u, one = 1;
+    TX_T r, tiny;
+    memcpy(&u, &x, sizeof u);
+    u = (x < y) == (x > 0) ? u + 1 : u - 1;
+    memcpy(&r, &u, sizeof u);
+    memcpy(&tiny, &one, sizeof one);
+    r = x == 0 ? TX_N(COPYSIGN)(tiny, y) : r;
+    r = x == y ? y : r;
+    return ((x != x) | (y != y)) ? x + y : r;
+}
 TX_INLINE TX_T TX_N(MULG)(TX_T g, TX_T f)
 {
     TX_T p = g * f;
@@ -430,36 +428,39 @@ TX_INLINE TX_T TX_N(SIGN)(TX_T x) { return (TX_T)((x != 0) - 2 * TX_NEGATIVE(x))
 TX_INLINE TX_T TX_N(ABS)(TX_T x) { return TX_NEGATIVE(x) ? (TX_T)(0 - (TX_U)x) : x; }
 /* Division by zero gives 0.  Dividing by -1 is a negation, which wraps for the smallest value;
  * the machine instruction would trap. */
+#if TX_SIGNED
+#define TX_MINUS_ONE(y) ((y) == -1)
+#define TX_FLOORED(r, y) (((r) != 0) & (((r) ^ (y)) < 0))
+#else
+#define TX_MINUS_ONE(y) ((void)(y), 0)
+#define TX_FLOORED(r, y) ((void)(r), (void)(y), 0)
+#endif
+TX_INLINE TX_T TX_N(tx_divide)(TX_T x, TX_T y, TX_T *r)
+{
+    int plain = (y != 0) & !TX_MINUS_ONE(y);
+    TX_T q = TX_CAT(tx_quotient, TX_SUFFIX)(x, plain ? y : (TX_T)1);
+    *r = (TX_T)(plain ? (TX_U)x - (TX_U)q * (TX_U)y : 0);
+    return (TX_T)(y == 0 ? 0 : TX_MINUS_ONE(y) ? 0 - (TX_U)x : (TX_U)q);
+}
 TX_INLINE TX_T TX_N(FLOORDIV)(TX_T x, TX_T y)
 {
-    if (y == 0) return 0;
-#if TX_SIGNED
-    if (y == -1) return (TX_T)(0 - (TX_U)x);
-    TX_T q = (TX_T)(x / y), r = (TX_T)(x % y);
-    return (TX_T)(q - ((r != 0) & ((r ^ y) < 0)));
-#else
-    return (TX_T)(x / y);
-#endif
+    TX_T r, q = TX_N(tx_divide)(x, y, &r);
+    return (TX_T)(q - TX_FLOORED(r, y));
 }
 TX_INLINE TX_T TX_N(REM)(TX_T x, TX_T y)
 {
-    if (y == 0) return 0;
-#if TX_SIGNED
-    if (y == -1) return 0;
-    TX_T r = (TX_T)(x % y);
-    return (TX_T)(((r != 0) & ((r ^ y) < 0)) ? r + y : r);
-#else
-    return (TX_T)(x % y);
-#endif
+    TX_T r;
+    TX_N(tx_divide)(x, y, &r);
+    return (TX_T)(TX_FLOORED(r, y) ? r + y : r);
 }
 TX_INLINE TX_T TX_N(FMOD)(TX_T x, TX_T y)
 {
-    if (y == 0) return 0;
-#if TX_SIGNED
-    if (y == -1) return 0;
-#endif
-    return (TX_T)(x % y);
+    TX_T r;
+    TX_N(tx_divide)(x, y, &r);
+    return r;
 }
+#undef TX_MINUS_ONE
+#undef TX_FLOORED
 TX_INLINE TX_T TX_N(SHL)(TX_T x, TX_T y)
 {
     int ok = !TX_NEGATIVE(y) & (y < (TX_T)TX_WIDTH);

@@ -133,27 +133,28 @@ def _loop(row: Op, dtype: DType, mask: int, text: str) -> str:
     )
 
 
-def _vector_function(row: Op, dtype: DType) -> str | None:
-    """Name of vmath's block function if the whole forward is one call of it."""
+def _block_function(row: Op, dtype: DType) -> list[str]:
+    """Lines that hand runs to a block function, if the whole forward is one call that has one."""
     tree = parse(forward(row, dtype))
-    if dtype.kind != "f" or row.arity != 1 or not isinstance(tree, ast.Call) or len(tree.args) != 1:
-        return None
-    if not isinstance(tree.args[0], ast.Name) or PRELUDE[tree.func.id].cheap:
-        return None
-    return tree.func.id.lower() + ("f" if dtype.suffix == "f32" else "")
+    if dtype.kind != "f" or not isinstance(tree, ast.Call) or row.cases:
+        return []
+    name = tree.func.id
+    if PRELUDE[name].cheap or not all(isinstance(arg, ast.Name) for arg in tree.args):
+        return []
+    if row.arity == 1:
+        vector = name.lower() + ("f" if dtype.suffix == "f32" else "")
+        flag, call = f"TX_HAVE_V_{vector}", f"if (mask == 0) {{ tx_v{vector}(dst, src[0], n); return; }}"
+    else:
+        block = f"{name}_{dtype.suffix}"
+        flag, call = f"TX_HAVE_B_{block}", f"if (mask < 3) {{ tx_b{block}(dst, src, n, mask); return; }}"
+    return [f"#ifdef {flag}", f"    {call}", "#endif"]
 
 
 def _kernel(row: Op, dtype: DType) -> str:
     name = f"k_{row.name}_{dtype.suffix}"
     lines = [f"static void {name}(void *dst, const void *const *src, ptrdiff_t n, unsigned mask)", "{"]
     full = full_forward(row, dtype)
-    vector = _vector_function(row, dtype)
-    if vector:
-        lines += [
-            f"#ifdef TX_HAVE_V_{vector}",
-            f"    if (mask == 0) {{ tx_v{vector}(dst, src[0], n); return; }}",
-            "#endif",
-        ]
+    lines += _block_function(row, dtype)
     lines.append("    switch (mask) {")
     lines.append(f"    case 0: {_loop(row, dtype, 0, full)}")
     for mask in scalar_masks(row, dtype):

@@ -494,7 +494,7 @@ _ACTIVATIONS = [
         "MULG(g, WHERE(x > 0, 0, EXPM1(x / y) - x / y * EXP(x / y)))"),
        "np.where(x > 0, x, y * np.expm1(x / y))",
        "Continuously differentiable exponential linear unit.",
-       promote="error", args=ONE, params=(("alpha", 1.0),), domain=((-3, 3), (0.5, 1.5)), kinks=("x",),
+       promote="error", args=ONE, params=(("alpha", 1.0),), domain=((-3, 3), (0.5, 1.5)), kinks=("x",), special=("np.abs(x) < 1e-37",),
        example="[0.0, 2.0] -> [0.0, 2.0]"),
     _unary("selu", "WHERE(x > 0, 1.0507009873554805 * x, 1.7580993408473766 * EXPM1(x))",
            "MULG(g, WHERE(x > 0, 1.0507009873554805, 1.7580993408473766 * EXP(x)))",
