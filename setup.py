@@ -87,7 +87,8 @@ def isa_flags(isa):
     if not MACOS:
         return ISA_FLAGS[isa]
     # One command may compile several slices: a plain -mavx2 is an error for arm64.
-    return [part for flag in ISA_FLAGS[isa] for part in ("-Xarch_x86_64", flag)]
+    flags = [part for flag in ISA_FLAGS[isa] for part in ("-Xarch_x86_64", flag)]
+    return [*flags, "-Wno-unused-command-line-argument"]
 
 
 def common_flags():
