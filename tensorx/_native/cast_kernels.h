@@ -100,23 +100,23 @@ TXL_INLINE float txc_one_odd_i64(int64_t x)
 
 /* ---- loops ---- */
 
-#define TXC_LOOP(NAME, TO, FROM, EXPR)                                          \
-    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n)          \
-    {                                                                           \
-        TO *d = (TO *)dst;                                                      \
-        const FROM *s = (const FROM *)src;                                      \
-        TXL_SIMD                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                     \
-            FROM x = s[i];                                                      \
-            d[i] = (EXPR);                                                      \
-        }                                                                       \
+#define TXC_LOOP(NAME, TO, FROM, EXPR)                                  \
+    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n) \
+    {                                                                   \
+        TO *d = (TO *)dst;                                              \
+        const FROM *s = (const FROM *)src;                              \
+        TXL_SIMD                                                        \
+        for (ptrdiff_t i = 0; i < n; i++) {                             \
+            FROM x = s[i];                                              \
+            d[i] = (EXPR);                                              \
+        }                                                               \
     }
 
-#define TXC_COPY(NAME, SIZE)                                                    \
-    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n)          \
-    {                                                                           \
-        if (dst != src && n > 0)                                                \
-            memcpy(dst, src, (size_t)n * SIZE);                                 \
+#define TXC_COPY(NAME, SIZE)                                            \
+    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n) \
+    {                                                                   \
+        if (dst != src && n > 0)                                        \
+            memcpy(dst, src, (size_t)n * SIZE);                         \
     }
 TXC_COPY(copy1, 1)
 TXC_COPY(copy2, 2)
@@ -391,41 +391,41 @@ TXL_KERNEL void txc_bool_c128(void *dst, const void *src, ptrdiff_t n)
 }
 
 /* A conversion in two steps over blocks: MID elements in between. */
-#define TXC_VIA(NAME, MID, TOSIZE, FROMSIZE, FIRST, SECOND)                     \
-    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n)          \
-    {                                                                           \
-        MID mid[TXC_BLOCK];                                                     \
-        for (ptrdiff_t i = 0; i < n; i += TXC_BLOCK) {                          \
-            ptrdiff_t m = n - i < TXC_BLOCK ? n - i : TXC_BLOCK;                \
+#define TXC_VIA(NAME, MID, TOSIZE, FROMSIZE, FIRST, SECOND)                         \
+    TXL_KERNEL void txc_##NAME(void *dst, const void *src, ptrdiff_t n)             \
+    {                                                                               \
+        MID mid[TXC_BLOCK];                                                         \
+        for (ptrdiff_t i = 0; i < n; i += TXC_BLOCK) {                              \
+            ptrdiff_t m = n - i < TXC_BLOCK ? n - i : TXC_BLOCK;                    \
             FIRST((MID *)mid, (const void *)((const char *)src + i * FROMSIZE), m); \
-            SECOND((void *)((char *)dst + i * TOSIZE), (const MID *)mid, m);    \
-        }                                                                       \
+            SECOND((void *)((char *)dst + i * TOSIZE), (const MID *)mid, m);        \
+        }                                                                           \
     }
 
 /* half H to everything else; everything else to half H */
-#define TXC_HALF(H)                                                             \
-    TXC_VIA(bool_##H, float, 1, 2, txc_f32_##H, txc_bool_f32)                   \
-    TXC_VIA(i8_##H, float, 1, 2, txc_f32_##H, txc_i8_f32)                       \
-    TXC_VIA(i16_##H, float, 2, 2, txc_f32_##H, txc_i16_f32)                     \
-    TXC_VIA(i32_##H, float, 4, 2, txc_f32_##H, txc_i32_f32)                     \
-    TXC_VIA(i64_##H, float, 8, 2, txc_f32_##H, txc_i64_f32)                     \
-    TXC_VIA(u8_##H, float, 1, 2, txc_f32_##H, txc_u8_f32)                       \
-    TXC_VIA(u16_##H, float, 2, 2, txc_f32_##H, txc_u16_f32)                     \
-    TXC_VIA(u32_##H, float, 4, 2, txc_f32_##H, txc_u32_f32)                     \
-    TXC_VIA(u64_##H, float, 8, 2, txc_f32_##H, txc_u64_f32)                     \
-    TXC_VIA(f64_##H, float, 8, 2, txc_f32_##H, txc_f64_f32)                     \
-    TXC_VIA(c64_##H, float, 8, 2, txc_f32_##H, txc_cplx32_mid)                  \
-    TXC_VIA(c128_##H, float, 16, 2, txc_f32_##H, txc_c128_f32)                  \
-    TXC_VIA(H##_i8, float, 2, 1, txc_f32_i8, txc_##H##_f32)                     \
-    TXC_VIA(H##_i16, float, 2, 2, txc_f32_i16, txc_##H##_f32)                   \
-    TXC_VIA(H##_i32, float, 2, 4, txc_odd_i32, txc_##H##_f32)                   \
-    TXC_VIA(H##_i64, float, 2, 8, txc_odd_i64, txc_##H##_f32)                   \
-    TXC_VIA(H##_u8, float, 2, 1, txc_f32_u8, txc_##H##_f32)                     \
-    TXC_VIA(H##_u16, float, 2, 2, txc_f32_u16, txc_##H##_f32)                   \
-    TXC_VIA(H##_u32, float, 2, 4, txc_odd_u32, txc_##H##_f32)                   \
-    TXC_VIA(H##_u64, float, 2, 8, txc_odd_u64, txc_##H##_f32)                   \
-    TXC_VIA(H##_f64, float, 2, 8, txc_odd_f64, txc_##H##_f32)                   \
-    TXC_VIA(H##_c64, float, 2, 8, txc_real32_mid, txc_##H##_f32)                \
+#define TXC_HALF(H)                                              \
+    TXC_VIA(bool_##H, float, 1, 2, txc_f32_##H, txc_bool_f32)    \
+    TXC_VIA(i8_##H, float, 1, 2, txc_f32_##H, txc_i8_f32)        \
+    TXC_VIA(i16_##H, float, 2, 2, txc_f32_##H, txc_i16_f32)      \
+    TXC_VIA(i32_##H, float, 4, 2, txc_f32_##H, txc_i32_f32)      \
+    TXC_VIA(i64_##H, float, 8, 2, txc_f32_##H, txc_i64_f32)      \
+    TXC_VIA(u8_##H, float, 1, 2, txc_f32_##H, txc_u8_f32)        \
+    TXC_VIA(u16_##H, float, 2, 2, txc_f32_##H, txc_u16_f32)      \
+    TXC_VIA(u32_##H, float, 4, 2, txc_f32_##H, txc_u32_f32)      \
+    TXC_VIA(u64_##H, float, 8, 2, txc_f32_##H, txc_u64_f32)      \
+    TXC_VIA(f64_##H, float, 8, 2, txc_f32_##H, txc_f64_f32)      \
+    TXC_VIA(c64_##H, float, 8, 2, txc_f32_##H, txc_cplx32_mid)   \
+    TXC_VIA(c128_##H, float, 16, 2, txc_f32_##H, txc_c128_f32)   \
+    TXC_VIA(H##_i8, float, 2, 1, txc_f32_i8, txc_##H##_f32)      \
+    TXC_VIA(H##_i16, float, 2, 2, txc_f32_i16, txc_##H##_f32)    \
+    TXC_VIA(H##_i32, float, 2, 4, txc_odd_i32, txc_##H##_f32)    \
+    TXC_VIA(H##_i64, float, 2, 8, txc_odd_i64, txc_##H##_f32)    \
+    TXC_VIA(H##_u8, float, 2, 1, txc_f32_u8, txc_##H##_f32)      \
+    TXC_VIA(H##_u16, float, 2, 2, txc_f32_u16, txc_##H##_f32)    \
+    TXC_VIA(H##_u32, float, 2, 4, txc_odd_u32, txc_##H##_f32)    \
+    TXC_VIA(H##_u64, float, 2, 8, txc_odd_u64, txc_##H##_f32)    \
+    TXC_VIA(H##_f64, float, 2, 8, txc_odd_f64, txc_##H##_f32)    \
+    TXC_VIA(H##_c64, float, 2, 8, txc_real32_mid, txc_##H##_f32) \
     TXC_VIA(H##_c128, float, 2, 16, txc_odd_c128, txc_##H##_f32)
 
 #define txc_real32_mid(d, s, n) txc_real32(d, (const float *)(s), n)
@@ -440,10 +440,10 @@ TXC_HALF(bf16)
 TXC_VIA(bf16_f16, float, 2, 2, txc_f32_f16, txc_bf16_f32)
 TXC_VIA(f16_bf16, float, 2, 2, txc_f32_bf16, txc_f16_f32)
 
-#define TXC_REAL(T, SIZE)                                                       \
-    TXC_VIA(T##_c64, float, SIZE, 8, txc_real32_mid, txc_##T##_f32)             \
-    TXC_VIA(T##_c128, double, SIZE, 16, txc_real64_mid, txc_##T##_f64)          \
-    TXC_VIA(c64_##T, float, 8, SIZE, txc_f32_##T, txc_cplx32_mid)               \
+#define TXC_REAL(T, SIZE)                                              \
+    TXC_VIA(T##_c64, float, SIZE, 8, txc_real32_mid, txc_##T##_f32)    \
+    TXC_VIA(T##_c128, double, SIZE, 16, txc_real64_mid, txc_##T##_f64) \
+    TXC_VIA(c64_##T, float, 8, SIZE, txc_f32_##T, txc_cplx32_mid)      \
     TXC_VIA(c128_##T, double, 16, SIZE, txc_f64_##T, txc_cplx64_mid)
 TXC_REAL(i8, 1)
 TXC_REAL(i16, 2)

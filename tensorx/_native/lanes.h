@@ -36,7 +36,14 @@
 #define TXL_SIMD TXL_PRAGMA(omp simd)
 
 #define TXL_INLINE static inline __attribute__((always_inline, unused))
-#define TXL_KERNEL static __attribute__((unused))
+/* One copy each, where the compiler would inline or specialise several. */
+#if defined(__clang__)
+#define TXL_KERNEL static __attribute__((noinline, unused))
+#else
+#define TXL_KERNEL static __attribute__((noinline, noclone, unused))
+#endif
+/* In a loop body: keep it scalar, where vectors would be long code for little use. */
+#define TXL_SCALAR __asm__ volatile("")
 
 typedef double txl_vd __attribute__((vector_size(TXL_VBYTES)));
 typedef float txl_vf __attribute__((vector_size(TXL_VBYTES / 2)));
@@ -170,5 +177,23 @@ TXL_INLINE double txl_compensated(double s, double c)
     double t = s + c;
     return s - s == 0.0 ? t : s;
 }
+
+/* vfold_rows from an inlinable column step: blocks of columns that stay in L1, all rows of each. */
+#define TXL_COLUMNS 512
+#define TXL_VFOLD(NAME, SRC, ACC, AUX)                                                               \
+    TXL_KERNEL void NAME##_vfold_rows(void *acc, void *aux, const void *src, ptrdiff_t row_stride, ptrdiff_t rows, \
+                                      ptrdiff_t n, int64_t index)                                    \
+    {                                                                                                \
+        for (ptrdiff_t j = 0; j < n; j += TXL_COLUMNS) {                                             \
+            ptrdiff_t m = n - j < TXL_COLUMNS ? n - j : TXL_COLUMNS;                                 \
+            const char *s = (const char *)src + j * (ptrdiff_t)sizeof(SRC);                          \
+            for (ptrdiff_t r = 0; r < rows; r++, s += row_stride)                                    \
+                NAME##_col((ACC *)acc + j, (AUX *)aux + j, (const SRC *)s, m, index + r);            \
+        }                                                                                            \
+    }                                                                                                \
+    static void NAME##_vfold(void *acc, void *aux, const void *src, ptrdiff_t n, int64_t index)      \
+    {                                                                                                \
+        NAME##_vfold_rows(acc, aux, src, 0, 1, n, index);                                            \
+    }
 
 #endif

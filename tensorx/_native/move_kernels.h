@@ -10,54 +10,54 @@
 typedef struct { uint64_t lo, hi; } txm_u128;
 
 /* Whole items through memcpy: no alignment is assumed, the compiler emits plain moves. */
-#define TXM_DEFINE(NAME, U)                                                                     \
+#define TXM_DEFINE(NAME, U)                                                                          \
     TXL_INLINE void txm_fixed_##NAME(char *d, ptrdiff_t ds, const char *s, ptrdiff_t ss, ptrdiff_t n) \
-    {                                                                                           \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            U x;                                                                                \
-            memcpy(&x, s + i * ss, sizeof x);                                                   \
-            memcpy(d + i * ds, &x, sizeof x);                                                   \
-        }                                                                                       \
-    }                                                                                           \
-                                                                                                \
+    {                                                                                                \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            U x;                                                                                     \
+            memcpy(&x, s + i * ss, sizeof x);                                                        \
+            memcpy(d + i * ds, &x, sizeof x);                                                        \
+        }                                                                                            \
+    }                                                                                                \
+                                                                                                     \
     static void txm_move_##NAME(void *dst, ptrdiff_t ds, const void *src, ptrdiff_t ss, ptrdiff_t n) \
-    {                                                                                           \
-        const ptrdiff_t size = (ptrdiff_t)sizeof(U);                                            \
-        char *d = (char *)dst;                                                                  \
-        const char *s = (const char *)src;                                                      \
-        if (n <= 0 || (d == s && ds == ss))                                                     \
-            return;                                                                             \
-        if (ss == 0) {                                                                          \
-            U x;                                                                                \
-            memcpy(&x, s, sizeof x);                                                            \
-            if (ds == size) {                                                                   \
-                TXL_SIMD                                                                         \
-                for (ptrdiff_t i = 0; i < n; i++)                                               \
-                    memcpy(d + i * size, &x, sizeof x);                                         \
-            } else {                                                                            \
-                for (ptrdiff_t i = 0; i < n; i++)                                               \
-                    memcpy(d + i * ds, &x, sizeof x);                                           \
-            }                                                                                   \
-            return;                                                                             \
-        }                                                                                       \
-        if (ds == size) {                                                                       \
-            if (ss == size)                                                                     \
-                memcpy(d, s, (size_t)(n * size));                                               \
-            else if (ss == -size)                                                               \
-                txm_fixed_##NAME(d, size, s, -size, n);                                         \
-            else if (ss == 2 * size)                                                            \
-                txm_fixed_##NAME(d, size, s, 2 * size, n);                                      \
-            else if (ss == 4 * size)                                                            \
-                txm_fixed_##NAME(d, size, s, 4 * size, n);                                      \
-            else                                                                                \
-                txm_fixed_##NAME(d, size, s, ss, n);                                            \
-            return;                                                                             \
-        }                                                                                       \
-        if (ss == size)                                                                         \
-            txm_fixed_##NAME(d, ds, s, size, n);                                                \
-        else                                                                                    \
-            txm_fixed_##NAME(d, ds, s, ss, n);                                                  \
+    {                                                                                                \
+        const ptrdiff_t size = (ptrdiff_t)sizeof(U);                                                 \
+        char *d = (char *)dst;                                                                       \
+        const char *s = (const char *)src;                                                           \
+        if (n <= 0 || (d == s && ds == ss))                                                          \
+            return;                                                                                  \
+        if (ss == 0) {                                                                               \
+            U x;                                                                                     \
+            memcpy(&x, s, sizeof x);                                                                 \
+            if (ds == size) {                                                                        \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t i = 0; i < n; i++)                                                    \
+                    memcpy(d + i * size, &x, sizeof x);                                              \
+            } else {                                                                                 \
+                for (ptrdiff_t i = 0; i < n; i++)                                                    \
+                    memcpy(d + i * ds, &x, sizeof x);                                                \
+            }                                                                                        \
+            return;                                                                                  \
+        }                                                                                            \
+        if (ds == size) {                                                                            \
+            if (ss == size)                                                                          \
+                memcpy(d, s, (size_t)(n * size));                                                    \
+            else if (ss == -size)                                                                    \
+                txm_fixed_##NAME(d, size, s, -size, n);                                              \
+            else if (ss == 2 * size)                                                                 \
+                txm_fixed_##NAME(d, size, s, 2 * size, n);                                           \
+            else if (ss == 4 * size)                                                                 \
+                txm_fixed_##NAME(d, size, s, 4 * size, n);                                           \
+            else                                                                                     \
+                txm_fixed_##NAME(d, size, s, ss, n);                                                 \
+            return;                                                                                  \
+        }                                                                                            \
+        if (ss == size)                                                                              \
+            txm_fixed_##NAME(d, ds, s, size, n);                                                     \
+        else                                                                                         \
+            txm_fixed_##NAME(d, ds, s, ss, n);                                                       \
     }
 
 TXM_DEFINE(1, uint8_t)

@@ -7,85 +7,22 @@
 #ifndef TX_REDUCE_SELECT_H
 #define TX_REDUCE_SELECT_H
 
-#include <math.h>
-
+#include "extreme.h"
 #include "kernel_abi.h"
 #include "lanes.h"
 
 #define TXS_BLOCK 2048 /* elements that are read twice (best value, then its place) while in L1 */
-#define TXS_COLUMNS 512
 
-#define TXS_VFOLD(NAME, SRC, ACC, AUX)                                                          \
-    static void NAME##_vfold(void *acc, void *aux, const void *src, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        NAME##_col((ACC *)acc, (AUX *)aux, (const SRC *)src, n, index);                         \
-    }                                                                                           \
-    static void NAME##_vfold_rows(void *acc, void *aux, const void *src, ptrdiff_t row_stride,  \
-                                  ptrdiff_t rows, ptrdiff_t n, int64_t index)                   \
-    {                                                                                           \
-        for (ptrdiff_t j = 0; j < n; j += TXS_COLUMNS) {                                        \
-            ptrdiff_t m = n - j < TXS_COLUMNS ? n - j : TXS_COLUMNS;                            \
-            const char *s = (const char *)src + j * (ptrdiff_t)sizeof(SRC);                     \
-            for (ptrdiff_t r = 0; r < rows; r++, s += row_stride)                               \
-                NAME##_col((ACC *)acc + j, (AUX *)aux + j, (const SRC *)s, m, index + r);       \
-        }                                                                                       \
-    }
+/* ---- the best of a run; floats are in extreme.h ---- */
 
-/* ---- the best of n >= 1 elements ---- */
-
-/* Floats in explicit lanes, since the compiler may not reorder comparisons that
- * NaN can take part in.  *nan tells whether there was one; then the result is
- * the best of the rest or the identity. */
-#define TXS_FLOAT(OP, BETTER, T, I, LANES, IDENTITY)                                            \
-    TXL_INLINE T txs_##OP##_##T(const T *p, ptrdiff_t n, int *nan)                               \
-    {                                                                                           \
-        T best = IDENTITY;                                                                      \
-        I bad = 0;                                                                              \
-        ptrdiff_t i = 0;                                                                        \
-        if (n >= LANES) {                                                                       \
-            T m[LANES];                                                                         \
-            I b[LANES];                                                                         \
-            for (int k = 0; k < LANES; k++) {                                                   \
-                m[k] = IDENTITY;                                                                \
-                b[k] = 0;                                                                       \
-            }                                                                                   \
-            for (; i + LANES <= n; i += LANES) {                                                \
-                TXL_SIMD                                                                         \
-                for (int k = 0; k < LANES; k++) {                                               \
-                    T x = p[i + k];                                                             \
-                    m[k] = x BETTER m[k] ? x : m[k];                                            \
-                    b[k] |= x != x;                                                             \
-                }                                                                               \
-            }                                                                                   \
-            for (int w = LANES / 2; w >= 1; w /= 2) {                                           \
-                for (int k = 0; k < w; k++) {                                                   \
-                    m[k] = m[k + w] BETTER m[k] ? m[k + w] : m[k];                              \
-                    b[k] |= b[k + w];                                                           \
-                }                                                                               \
-            }                                                                                   \
-            best = m[0];                                                                        \
-            bad = b[0];                                                                         \
-        }                                                                                       \
-        for (; i < n; i++) {                                                                    \
-            best = p[i] BETTER best ? p[i] : best;                                              \
-            bad |= p[i] != p[i];                                                                \
-        }                                                                                       \
-        *nan = bad != 0;                                                                        \
-        return best;                                                                            \
-    }
-TXS_FLOAT(max, >, float, int32_t, 64, -INFINITY)
-TXS_FLOAT(min, <, float, int32_t, 64, INFINITY)
-TXS_FLOAT(max, >, double, int64_t, 32, -(double)INFINITY)
-TXS_FLOAT(min, <, double, int64_t, 32, (double)INFINITY)
-
-#define TXS_INT(OP, BETTER, T, IDENTITY)                                                        \
-    TXL_INLINE T txs_##OP##_##T(const T *p, ptrdiff_t n, int *nan)                               \
-    {                                                                                           \
-        T best = IDENTITY;                                                                      \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            best = p[i] BETTER best ? p[i] : best;                                              \
-        *nan = 0;                                                                               \
-        return best;                                                                            \
+#define TXS_INT(OP, BETTER, T, IDENTITY)                           \
+    TXL_INLINE T txs_##OP##_##T(const T *p, ptrdiff_t n, int *nan) \
+    {                                                              \
+        T best = IDENTITY;                                         \
+        for (ptrdiff_t i = 0; i < n; i++)                          \
+            best = p[i] BETTER best ? p[i] : best;                 \
+        *nan = 0;                                                  \
+        return best;                                               \
     }
 TXS_INT(max, >, int8_t, INT8_MIN)
 TXS_INT(min, <, int8_t, INT8_MAX)
@@ -107,19 +44,19 @@ TXS_INT(min, <, uint64_t, UINT64_MAX)
 /* ---- max and min ---- */
 
 /* The better of two, NaN first, and of two zeros +0 for max, -0 for min. */
-#define TXS_PICK(OP, BETTER, T, BITS)                                                           \
-    TXL_INLINE T txs_pick_##OP##_##T(T a, T b)                                                   \
-    {                                                                                           \
-        BITS ua, ub;                                                                            \
-        T z;                                                                                    \
-        memcpy(&ua, &a, sizeof a);                                                              \
-        memcpy(&ub, &b, sizeof b);                                                              \
-        ua = TXS_ZERO_##OP(ua, ub);                                                             \
-        memcpy(&z, &ua, sizeof z);                                                              \
-        /* equal: the same bits, or zeros whose signs are combined */                           \
-        T r = b BETTER a ? b : a;                                                               \
-        r = a == b ? z : r;                                                                     \
-        return b != b ? (a != a ? a : b) : r;                                                   \
+#define TXS_PICK(OP, BETTER, T, BITS)                                 \
+    TXL_INLINE T txs_pick_##OP##_##T(T a, T b)                        \
+    {                                                                 \
+        BITS ua, ub;                                                  \
+        T z;                                                          \
+        memcpy(&ua, &a, sizeof a);                                    \
+        memcpy(&ub, &b, sizeof b);                                    \
+        ua = TXS_ZERO_##OP(ua, ub);                                   \
+        memcpy(&z, &ua, sizeof z);                                    \
+        /* equal: the same bits, or zeros whose signs are combined */ \
+        T r = b BETTER a ? b : a;                                     \
+        r = a == b ? z : r;                                           \
+        return b != b ? (a != a ? a : b) : r;                         \
     }
 #define TXS_ZERO_max(a, b) ((a) & (b))
 #define TXS_ZERO_min(a, b) ((a) | (b))
@@ -128,8 +65,8 @@ TXS_PICK(min, <, float, uint32_t)
 TXS_PICK(max, >, double, uint64_t)
 TXS_PICK(min, <, double, uint64_t)
 
-#define TXS_IPICK(T)                                                                            \
-    TXL_INLINE T txs_pick_max_##T(T a, T b) { return b > a ? b : a; }                            \
+#define TXS_IPICK(T)                                                  \
+    TXL_INLINE T txs_pick_max_##T(T a, T b) { return b > a ? b : a; } \
     TXL_INLINE T txs_pick_min_##T(T a, T b) { return b < a ? b : a; }
 TXS_IPICK(int8_t)
 TXS_IPICK(int16_t)
@@ -141,96 +78,96 @@ TXS_IPICK(uint32_t)
 TXS_IPICK(uint64_t)
 
 /* Whether a block whose best is 0 holds the winning zero (+0 for max, -0 for min). */
-#define TXS_ZEROS(T)                                                                            \
-    TXL_INLINE T txs_zero_max_##T(const T *p, ptrdiff_t n)                                       \
-    {                                                                                           \
-        T z = (T)-0.0;                                                                          \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            if (p[i] == 0 && !__builtin_signbit(p[i]))                                          \
-                return 0;                                                                       \
-        return z;                                                                               \
-    }                                                                                           \
-    TXL_INLINE T txs_zero_min_##T(const T *p, ptrdiff_t n)                                       \
-    {                                                                                           \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            if (p[i] == 0 && __builtin_signbit(p[i]))                                           \
-                return (T)-0.0;                                                                 \
-        return 0;                                                                               \
+#define TXS_ZEROS(T)                                       \
+    TXL_INLINE T txs_zero_max_##T(const T *p, ptrdiff_t n) \
+    {                                                      \
+        T z = (T)-0.0;                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                  \
+            if (p[i] == 0 && !__builtin_signbit(p[i]))     \
+                return 0;                                  \
+        return z;                                          \
+    }                                                      \
+    TXL_INLINE T txs_zero_min_##T(const T *p, ptrdiff_t n) \
+    {                                                      \
+        for (ptrdiff_t i = 0; i < n; i++)                  \
+            if (p[i] == 0 && __builtin_signbit(p[i]))      \
+                return (T)-0.0;                            \
+        return 0;                                          \
     }
 TXS_ZEROS(float)
 TXS_ZEROS(double)
 
 /* FIELD: where the state keeps the value (exact in it) */
-#define TXS_EXTREME(OP, NAME, T, FIELD, IDENTITY)                                               \
+#define TXS_EXTREME(OP, NAME, T, FIELD, IDENTITY)                                                    \
     static void txs_##OP##_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const T *s = (const T *)src;                                                            \
-        (void)first;                                                                            \
-        if (n <= 0)                                                                             \
-            return;                                                                             \
-        T best = st->seen ? (T)st->FIELD : IDENTITY;                                            \
-        for (ptrdiff_t i = 0; i < n && best == best; i += TXS_BLOCK) {                          \
-            ptrdiff_t m = n - i < TXS_BLOCK ? n - i : TXS_BLOCK;                                \
-            best = txs_pick_##OP##_##T(best, txs_block_##OP##_##T(s + i, m));                   \
-        }                                                                                       \
-        st->FIELD = best;                                                                       \
-        st->seen += n;                                                                          \
-    }                                                                                           \
-    static void txs_##OP##_##NAME##_merge(tx_red_state *a, const tx_red_state *b)               \
-    {                                                                                           \
-        if (b->seen == 0)                                                                       \
-            return;                                                                             \
-        if (a->seen == 0)                                                                       \
-            a->FIELD = b->FIELD;                                                                \
-        else                                                                                    \
-            a->FIELD = txs_pick_##OP##_##T((T)a->FIELD, (T)b->FIELD);                           \
-        a->seen += b->seen;                                                                     \
-    }                                                                                           \
-    static void txs_##OP##_##NAME##_vinit(void *acc, void *aux, ptrdiff_t n)                    \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            ((T *)acc)[i] = IDENTITY;                                                           \
-    }                                                                                           \
+    {                                                                                                \
+        const T *s = (const T *)src;                                                                 \
+        (void)first;                                                                                 \
+        if (n <= 0)                                                                                  \
+            return;                                                                                  \
+        T best = st->seen ? (T)st->FIELD : IDENTITY;                                                 \
+        for (ptrdiff_t i = 0; i < n && best == best; i += TXS_BLOCK) {                               \
+            ptrdiff_t m = n - i < TXS_BLOCK ? n - i : TXS_BLOCK;                                     \
+            best = txs_pick_##OP##_##T(best, txs_block_##OP##_##T(s + i, m));                        \
+        }                                                                                            \
+        st->FIELD = best;                                                                            \
+        st->seen += n;                                                                               \
+    }                                                                                                \
+    static void txs_##OP##_##NAME##_merge(tx_red_state *a, const tx_red_state *b)                    \
+    {                                                                                                \
+        if (b->seen == 0)                                                                            \
+            return;                                                                                  \
+        if (a->seen == 0)                                                                            \
+            a->FIELD = b->FIELD;                                                                     \
+        else                                                                                         \
+            a->FIELD = txs_pick_##OP##_##T((T)a->FIELD, (T)b->FIELD);                                \
+        a->seen += b->seen;                                                                          \
+    }                                                                                                \
+    static void txs_##OP##_##NAME##_vinit(void *acc, void *aux, ptrdiff_t n)                         \
+    {                                                                                                \
+        (void)aux;                                                                                   \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            ((T *)acc)[i] = IDENTITY;                                                                \
+    }                                                                                                \
     TXL_INLINE void txs_##OP##_##NAME##_col(T *acc, char *aux, const T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            acc[i] = txs_pick_##OP##_##T(acc[i], s[i]);                                         \
-    }                                                                                           \
-    TXS_VFOLD(txs_##OP##_##NAME, T, T, char)                                                    \
+    {                                                                                                \
+        (void)aux;                                                                                   \
+        (void)index;                                                                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            acc[i] = txs_pick_##OP##_##T(acc[i], s[i]);                                              \
+    }                                                                                                \
+    TXL_VFOLD(txs_##OP##_##NAME, T, T, char)                                                         \
     static void txs_##OP##_##NAME##_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n) \
-    {                                                                                           \
-        (void)aux_b;                                                                            \
-        txs_##OP##_##NAME##_col((T *)acc, (char *)aux, (const T *)acc_b, n, 0);                 \
+    {                                                                                                \
+        (void)aux_b;                                                                                 \
+        txs_##OP##_##NAME##_vfold(acc, aux, acc_b, n, 0);                                            \
     }
 
 /* the best of a block with max's and min's rules for NaN and zeros */
-#define TXS_BLOCKS(OP, T)                                                                       \
-    static T txs_block_##OP##_##T(const T *p, ptrdiff_t n)                                      \
-    {                                                                                           \
-        int nan;                                                                                \
-        T m = txs_##OP##_##T(p, n, &nan);                                                       \
-        if (nan)                                                                                \
-            return (T)NAN;                                                                      \
-        return m == 0 ? txs_zero_##OP##_##T(p, n) : m;                                          \
+#define TXS_BLOCKS(OP, T)                                  \
+    static T txs_block_##OP##_##T(const T *p, ptrdiff_t n) \
+    {                                                      \
+        int nan;                                           \
+        T m = txs_##OP##_##T(p, n, &nan);                  \
+        if (nan)                                           \
+            return (T)NAN;                                 \
+        return m == 0 ? txs_zero_##OP##_##T(p, n) : m;     \
     }
 TXS_BLOCKS(max, float)
 TXS_BLOCKS(min, float)
 TXS_BLOCKS(max, double)
 TXS_BLOCKS(min, double)
-#define TXS_IBLOCKS(T)                                                                          \
-    static T txs_block_max_##T(const T *p, ptrdiff_t n)                                         \
-    {                                                                                           \
-        int nan;                                                                                \
-        return txs_max_##T(p, n, &nan);                                                         \
-    }                                                                                           \
-    static T txs_block_min_##T(const T *p, ptrdiff_t n)                                         \
-    {                                                                                           \
-        int nan;                                                                                \
-        return txs_min_##T(p, n, &nan);                                                         \
+#define TXS_IBLOCKS(T)                                  \
+    static T txs_block_max_##T(const T *p, ptrdiff_t n) \
+    {                                                   \
+        int nan;                                        \
+        return txs_max_##T(p, n, &nan);                 \
+    }                                                   \
+    static T txs_block_min_##T(const T *p, ptrdiff_t n) \
+    {                                                   \
+        int nan;                                        \
+        return txs_min_##T(p, n, &nan);                 \
     }
 TXS_IBLOCKS(int8_t)
 TXS_IBLOCKS(int16_t)
@@ -241,8 +178,8 @@ TXS_IBLOCKS(uint16_t)
 TXS_IBLOCKS(uint32_t)
 TXS_IBLOCKS(uint64_t)
 
-#define TXS_BOTH_EXTREMES(NAME, T, FIELD, LOWEST, HIGHEST)                                      \
-    TXS_EXTREME(max, NAME, T, FIELD, LOWEST)                                                    \
+#define TXS_BOTH_EXTREMES(NAME, T, FIELD, LOWEST, HIGHEST) \
+    TXS_EXTREME(max, NAME, T, FIELD, LOWEST)               \
     TXS_EXTREME(min, NAME, T, FIELD, HIGHEST)
 TXS_BOTH_EXTREMES(i8, int8_t, v.i, INT8_MIN, INT8_MAX)
 TXS_BOTH_EXTREMES(i16, int16_t, v.i, INT16_MIN, INT16_MAX)
@@ -255,16 +192,16 @@ TXS_BOTH_EXTREMES(u64, uint64_t, v.u, 0, UINT64_MAX)
 TXS_BOTH_EXTREMES(f32, float, v.d[0], -INFINITY, INFINITY)
 TXS_BOTH_EXTREMES(f64, double, v.d[0], -(double)INFINITY, (double)INFINITY)
 
-#define TXS_FINISH(NAME, T, FIELD)                                                              \
-    static void txs_finish_##NAME(const tx_red_state *st, void *dst)                            \
-    {                                                                                           \
-        *(T *)dst = (T)st->FIELD;                                                               \
-    }                                                                                           \
-    static void txs_vfinish_##NAME(void *dst, const void *acc, const void *aux, ptrdiff_t n)    \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        if (dst != acc)                                                                         \
-            memcpy(dst, acc, (size_t)n * sizeof(T));                                            \
+#define TXS_FINISH(NAME, T, FIELD)                                                           \
+    static void txs_finish_##NAME(const tx_red_state *st, void *dst)                         \
+    {                                                                                        \
+        *(T *)dst = (T)st->FIELD;                                                            \
+    }                                                                                        \
+    static void txs_vfinish_##NAME(void *dst, const void *acc, const void *aux, ptrdiff_t n) \
+    {                                                                                        \
+        (void)aux;                                                                           \
+        if (dst != acc)                                                                      \
+            memcpy(dst, acc, (size_t)n * sizeof(T));                                         \
     }
 TXS_FINISH(i8, int8_t, v.i)
 TXS_FINISH(i16, int16_t, v.i)
@@ -279,71 +216,74 @@ TXS_FINISH(f64, double, v.d[0])
 
 /* ---- argmax and argmin: v holds the best value, index its place ---- */
 
-#define TXS_ARG(OP, BETTER, NAME, T, FIELD, IDENTITY)                                           \
+#define TXS_ARG(OP, BETTER, NAME, T, FIELD, IDENTITY)                                                \
     static void txs_arg##OP##_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const T *s = (const T *)src;                                                            \
-        for (ptrdiff_t i = 0; i < n; i += TXS_BLOCK) {                                          \
-            ptrdiff_t m = n - i < TXS_BLOCK ? n - i : TXS_BLOCK, j = 0;                         \
-            int nan;                                                                            \
-            T old = (T)st->FIELD, best;                                                         \
-            if (st->seen && old != old)                                                         \
-                break;                                                                          \
-            best = txs_##OP##_##T(s + i, m, &nan);                                              \
-            if (nan)                                                                            \
-                while (s[i + j] == s[i + j])                                                    \
-                    j++;                                                                        \
-            else if (!st->seen || best BETTER old)                                              \
-                while (s[i + j] != best)                                                        \
-                    j++;                                                                        \
-            else                                                                                \
-                continue;                                                                       \
-            st->FIELD = s[i + j];                                                               \
-            st->index = first + i + j;                                                          \
-            st->seen = 1;                                                                       \
-        }                                                                                       \
-    }                                                                                           \
-    static void txs_arg##OP##_##NAME##_merge(tx_red_state *a, const tx_red_state *b)            \
-    {                                                                                           \
-        T x = (T)a->FIELD, y = (T)b->FIELD;                                                     \
-        if (b->seen && (!a->seen || (x == x && (y != y || y BETTER x))))                        \
-            *a = *b;                                                                            \
-    }                                                                                           \
-    static void txs_arg##OP##_##NAME##_vinit(void *acc, void *aux, ptrdiff_t n)                 \
-    {                                                                                           \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            ((int64_t *)acc)[i] = -1;                                                           \
-            ((T *)aux)[i] = IDENTITY;                                                           \
-        }                                                                                       \
-    }                                                                                           \
+    {                                                                                                \
+        const T *s = (const T *)src;                                                                 \
+        for (ptrdiff_t i = 0; i < n; i += TXS_BLOCK) {                                               \
+            ptrdiff_t m = n - i < TXS_BLOCK ? n - i : TXS_BLOCK, j = 0;                              \
+            int nan;                                                                                 \
+            T old = (T)st->FIELD, best;                                                              \
+            if (st->seen && old != old)                                                              \
+                break;                                                                               \
+            best = txs_##OP##_##T(s + i, m, &nan);                                                   \
+            if (nan)                                                                                 \
+                while (s[i + j] == s[i + j])                                                         \
+                    j++;                                                                             \
+            else if (!st->seen || best BETTER old)                                                   \
+                while (s[i + j] != best)                                                             \
+                    j++;                                                                             \
+            else                                                                                     \
+                continue;                                                                            \
+            st->FIELD = s[i + j];                                                                    \
+            st->index = first + i + j;                                                               \
+            st->seen = 1;                                                                            \
+        }                                                                                            \
+    }                                                                                                \
+    static void txs_arg##OP##_##NAME##_merge(tx_red_state *a, const tx_red_state *b)                 \
+    {                                                                                                \
+        T x = (T)a->FIELD, y = (T)b->FIELD;                                                          \
+        if (b->seen && (!a->seen || (x == x && (y != y || y BETTER x))))                             \
+            *a = *b;                                                                                 \
+    }                                                                                                \
+    static void txs_arg##OP##_##NAME##_vinit(void *acc, void *aux, ptrdiff_t n)                      \
+    {                                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            ((int64_t *)acc)[i] = -1;                                                                \
+            ((T *)aux)[i] = IDENTITY;                                                                \
+        }                                                                                            \
+    }                                                                                                \
     TXL_INLINE void txs_arg##OP##_##NAME##_col(int64_t *acc, T *aux, const T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            T x = s[i], y = aux[i];                                                             \
-            int take = (acc[i] < 0) | (x BETTER y) | ((x != x) & (y == y));                     \
-            acc[i] = take ? index : acc[i];                                                     \
-            aux[i] = take ? x : y;                                                              \
-        }                                                                                       \
-    }                                                                                           \
-    TXS_VFOLD(txs_arg##OP##_##NAME, T, int64_t, T)                                              \
+    {                                                                                                \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            T x = s[i], y = aux[i];                                                                  \
+            if (sizeof(T) < 4)                                                                       \
+                TXL_SCALAR;                                                                          \
+            int take = (acc[i] < 0) | (x BETTER y) | ((x != x) & (y == y));                          \
+            acc[i] = take ? index : acc[i];                                                          \
+            aux[i] = take ? x : y;                                                                   \
+        }                                                                                            \
+    }                                                                                                \
+    TXL_VFOLD(txs_arg##OP##_##NAME, T, int64_t, T)                                                   \
     static void txs_arg##OP##_##NAME##_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n) \
-    {                                                                                           \
-        int64_t *ia = (int64_t *)acc;                                                           \
-        const int64_t *ib = (const int64_t *)acc_b;                                             \
-        T *a = (T *)aux;                                                                        \
-        const T *b = (const T *)aux_b;                                                          \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            T x = b[i], y = a[i];                                                               \
-            if (ib[i] >= 0 && (ia[i] < 0 || x BETTER y || (x != x && y == y))) {                \
-                ia[i] = ib[i];                                                                  \
-                a[i] = x;                                                                       \
-            }                                                                                   \
-        }                                                                                       \
+    {                                                                                                \
+        int64_t *ia = (int64_t *)acc;                                                                \
+        const int64_t *ib = (const int64_t *)acc_b;                                                  \
+        T *a = (T *)aux;                                                                             \
+        const T *b = (const T *)aux_b;                                                               \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            T x = b[i], y = a[i];                                                                    \
+            TXL_SCALAR;                                                                              \
+            if (ib[i] >= 0 && (ia[i] < 0 || x BETTER y || (x != x && y == y))) {                     \
+                ia[i] = ib[i];                                                                       \
+                a[i] = x;                                                                            \
+            }                                                                                        \
+        }                                                                                            \
     }
 
-#define TXS_BOTH_ARGS(NAME, T, FIELD, LOWEST, HIGHEST)                                          \
-    TXS_ARG(max, >, NAME, T, FIELD, LOWEST)                                                     \
+#define TXS_BOTH_ARGS(NAME, T, FIELD, LOWEST, HIGHEST) \
+    TXS_ARG(max, >, NAME, T, FIELD, LOWEST)            \
     TXS_ARG(min, <, NAME, T, FIELD, HIGHEST)
 TXS_BOTH_ARGS(i8, int8_t, v.i, INT8_MIN, INT8_MAX)
 TXS_BOTH_ARGS(i16, int16_t, v.i, INT16_MIN, INT16_MAX)
@@ -363,49 +303,87 @@ static void txs_arg_finish(const tx_red_state *st, void *dst)
 
 /* ---- any and all: v.u is 1 once the answer is settled (any: true, all: false) ---- */
 
-/* HIT: x settles the answer.  Checked per block, so that a run ends early. */
-#define TXS_TRUTH(OP, NAME, T, HIT, SETTLED)                                                    \
+/* U: the bits of an element; HIT(x) is nonzero where x settles the answer.  Checked per
+ * block, so that a run ends early. */
+#define TXS_TRUTH(OP, NAME, U, HIT, SETTLED)                                                         \
     static void txs_##OP##_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const T *s = (const T *)src;                                                            \
-        (void)first;                                                                            \
-        st->seen += n;                                                                          \
-        for (ptrdiff_t i = 0; i < n && !st->v.u; i += 256) {                                    \
-            ptrdiff_t m = n - i < 256 ? n - i : 256;                                            \
-            unsigned char hit = 0;                                                              \
-            for (ptrdiff_t j = 0; j < m; j++) {                                                 \
-                T x = s[i + j];                                                                 \
-                hit |= (unsigned char)(HIT);                                                    \
-            }                                                                                   \
-            st->v.u = hit;                                                                      \
-        }                                                                                       \
-    }                                                                                           \
-    TXL_INLINE void txs_##OP##_##NAME##_col(uint8_t *acc, char *aux, const T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            T x = s[i];                                                                         \
-            acc[i] = (uint8_t)((HIT) ? SETTLED : acc[i]);                                       \
-        }                                                                                       \
-    }                                                                                           \
-    TXS_VFOLD(txs_##OP##_##NAME, T, uint8_t, char)
-typedef struct { float re, im; } txs_c64;
-typedef struct { double re, im; } txs_c128;
-#define TXS_BOTH_TRUTHS(NAME, T)                                                                \
-    TXS_TRUTH(any, NAME, T, x != 0, 1)                                                          \
-    TXS_TRUTH(all, NAME, T, x == 0, 0)
-TXS_BOTH_TRUTHS(u8, uint8_t)
-TXS_BOTH_TRUTHS(u16, uint16_t)
-TXS_BOTH_TRUTHS(u32, uint32_t)
-TXS_BOTH_TRUTHS(u64, uint64_t)
-TXS_BOTH_TRUTHS(f32, float)
-TXS_BOTH_TRUTHS(f64, double)
-TXS_TRUTH(any, c64, txs_c64, (x.re != 0) | (x.im != 0), 1)
-TXS_TRUTH(all, c64, txs_c64, (x.re == 0) & (x.im == 0), 0)
-TXS_TRUTH(any, c128, txs_c128, (x.re != 0) | (x.im != 0), 1)
-TXS_TRUTH(all, c128, txs_c128, (x.re == 0) & (x.im == 0), 0)
+    {                                                                                                \
+        const U *s = (const U *)src;                                                                 \
+        (void)first;                                                                                 \
+        st->seen += n;                                                                               \
+        for (ptrdiff_t i = 0; i < n && !st->v.u; i += 512) {                                         \
+            ptrdiff_t m = n - i < 512 ? n - i : 512;                                                 \
+            U hit = 0;                                                                               \
+            for (ptrdiff_t j = 0; j < m; j++)                                                        \
+                hit |= (U)HIT(s[i + j]);                                                             \
+            st->v.u = hit != 0;                                                                      \
+        }                                                                                            \
+    }                                                                                                \
+    TXL_INLINE void txs_##OP##_##NAME##_col(uint8_t *acc, char *aux, const U *s, ptrdiff_t n, int64_t index) \
+    {                                                                                                \
+        (void)aux;                                                                                   \
+        (void)index;                                                                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            acc[i] = (uint8_t)(HIT(s[i]) != 0 ? SETTLED : acc[i]);                                   \
+    }                                                                                                \
+    TXL_VFOLD(txs_##OP##_##NAME, U, uint8_t, char)
+#define TXS_NONZERO(x) (x)
+#define TXS_IS_ZERO(x) ((x) == 0)
+/* floats: the sign does not count, NaN is true */
+#define TXS_FNONZERO(x) ((x) << 1)
+#define TXS_FIS_ZERO(x) ((x) << 1 == 0)
+TXS_TRUTH(any, u8, uint8_t, TXS_NONZERO, 1)
+TXS_TRUTH(any, u16, uint16_t, TXS_NONZERO, 1)
+TXS_TRUTH(any, u32, uint32_t, TXS_NONZERO, 1)
+TXS_TRUTH(any, u64, uint64_t, TXS_NONZERO, 1)
+TXS_TRUTH(any, f32, uint32_t, TXS_FNONZERO, 1)
+TXS_TRUTH(any, f64, uint64_t, TXS_FNONZERO, 1)
+TXS_TRUTH(all, u8, uint8_t, TXS_IS_ZERO, 0)
+TXS_TRUTH(all, u16, uint16_t, TXS_IS_ZERO, 0)
+TXS_TRUTH(all, u32, uint32_t, TXS_IS_ZERO, 0)
+TXS_TRUTH(all, u64, uint64_t, TXS_IS_ZERO, 0)
+TXS_TRUTH(all, f32, uint32_t, TXS_FIS_ZERO, 0)
+TXS_TRUTH(all, f64, uint64_t, TXS_FIS_ZERO, 0)
+
+#define TXS_START_any 0
+#define TXS_START_all 1
+/* A complex number is true where one of its parts is: first the truth of each number. */
+#define TXS_CTRUTH(OP, NAME, U)                                                                      \
+    static void txs_##OP##_##NAME##_vfold_rows(void *acc, void *aux, const void *src, ptrdiff_t row_stride, \
+                                               ptrdiff_t rows, ptrdiff_t n, int64_t index)           \
+    {                                                                                                \
+        uint8_t truth[512];                                                                          \
+        for (ptrdiff_t r = 0; r < rows; r++) {                                                       \
+            const U *s = (const U *)((const char *)src + r * row_stride);                            \
+            for (ptrdiff_t j = 0; j < n; j += 512) {                                                 \
+                ptrdiff_t m = n - j < 512 ? n - j : 512;                                             \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t i = 0; i < m; i++)                                                    \
+                    truth[i] = (s[2 * (j + i)] | s[2 * (j + i) + 1]) << 1 != 0;                      \
+                txs_##OP##_u8_vfold((uint8_t *)acc + j, aux, truth, m, index);                       \
+            }                                                                                        \
+        }                                                                                            \
+    }                                                                                                \
+    static void txs_##OP##_##NAME##_vfold(void *acc, void *aux, const void *src, ptrdiff_t n, int64_t index) \
+    {                                                                                                \
+        txs_##OP##_##NAME##_vfold_rows(acc, aux, src, 0, 1, n, index);                               \
+    }                                                                                                \
+    static void txs_##OP##_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
+    {                                                                                                \
+        const U *s = (const U *)src;                                                                 \
+        uint8_t truth[512];                                                                          \
+        for (ptrdiff_t j = 0; j < n && !st->v.u; j += 512) {                                         \
+            ptrdiff_t m = n - j < 512 ? n - j : 512;                                                 \
+            memset(truth, TXS_START_##OP, sizeof truth);                                             \
+            txs_##OP##_##NAME##_vfold_rows(truth, NULL, s + 2 * j, 0, 1, m, first);                  \
+            txs_##OP##_u8_fold(st, truth, m, first);                                                 \
+        }                                                                                            \
+    }
+TXS_CTRUTH(any, c64, uint32_t)
+TXS_CTRUTH(all, c64, uint32_t)
+TXS_CTRUTH(any, c128, uint64_t)
+TXS_CTRUTH(all, c128, uint64_t)
 
 static void txs_truth_merge(tx_red_state *a, const tx_red_state *b)
 {
@@ -456,17 +434,17 @@ static void txs_all_vmerge(void *acc, void *aux, const void *acc_b, const void *
 #define TXS_SET(OP, DT, FOLD, MERGE, FINISH, VINIT, VMERGE, VFINISH, ACC, VACC, VAUX)           \
     k->red[OP][DT] = (tx_red){FOLD##_fold, MERGE, FINISH, VINIT, FOLD##_vfold, VMERGE, VFINISH, \
                               ACC, VACC, VAUX, 1, FOLD##_vfold_rows}
-#define TXS_SET_ONE(OP, op, DT, NAME, SIZE)                                                     \
-    TXS_SET(TX_RED_##OP, DT, txs_##op##_##NAME, txs_##op##_##NAME##_merge, txs_finish_##NAME,   \
+#define TXS_SET_ONE(OP, op, DT, NAME, SIZE)                                                          \
+    TXS_SET(TX_RED_##OP, DT, txs_##op##_##NAME, txs_##op##_##NAME##_merge, txs_finish_##NAME,        \
             txs_##op##_##NAME##_vinit, txs_##op##_##NAME##_vmerge, txs_vfinish_##NAME, DT, SIZE, 0); \
-    TXS_SET(TX_RED_ARG##OP, DT, txs_arg##op##_##NAME, txs_arg##op##_##NAME##_merge, txs_arg_finish, \
+    TXS_SET(TX_RED_ARG##OP, DT, txs_arg##op##_##NAME, txs_arg##op##_##NAME##_merge, txs_arg_finish,  \
             txs_arg##op##_##NAME##_vinit, txs_arg##op##_##NAME##_vmerge, txs_vfinish_i64, TX_I64, 8, SIZE)
-#define TXS_SET_EXTREMES(DT, NAME, SIZE)                                                        \
-    TXS_SET_ONE(MAX, max, DT, NAME, SIZE);                                                      \
+#define TXS_SET_EXTREMES(DT, NAME, SIZE)   \
+    TXS_SET_ONE(MAX, max, DT, NAME, SIZE); \
     TXS_SET_ONE(MIN, min, DT, NAME, SIZE)
-#define TXS_SET_TRUTHS(DT, NAME)                                                                \
+#define TXS_SET_TRUTHS(DT, NAME)                                                                     \
     TXS_SET(TX_RED_ANY, DT, txs_any_##NAME, txs_truth_merge, txs_any_finish, txs_any_vinit, txs_any_vmerge, \
-            txs_vfinish_u8, TX_BOOL, 1, 0);                                                     \
+            txs_vfinish_u8, TX_BOOL, 1, 0);                                                          \
     TXS_SET(TX_RED_ALL, DT, txs_all_##NAME, txs_truth_merge, txs_all_finish, txs_all_vinit, txs_all_vmerge, \
             txs_vfinish_u8, TX_BOOL, 1, 0)
 

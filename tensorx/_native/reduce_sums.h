@@ -1,4 +1,4 @@
-/* Sums and products.
+/* Sums: of values, of their squares, of their absolute values.
  *
  * float32 and complex64 accumulate in double.  float64 and complex128 sum blocks
  * in lanes and add the blocks up with compensation, so the error stays near that
@@ -14,48 +14,34 @@
 #include "kernel_abi.h"
 #include "lanes.h"
 
-#define TXR_BLOCK 1024  /* float64 elements between two compensated additions */
-#define TXR_COLUMNS 512 /* columns that vfold_rows keeps in L1 */
+#define TXR_BLOCK 1024 /* float64 elements between two compensated additions */
 
-/* vfold_rows from an inlinable vfold: blocks of columns, all rows of each. */
-#define TXR_VFOLD(NAME, SRC, ACC, AUX)                                                          \
-    static void NAME##_vfold(void *acc, void *aux, const void *src, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        NAME##_col((ACC *)acc, (AUX *)aux, (const SRC *)src, n, index);                         \
-    }                                                                                           \
-    static void NAME##_vfold_rows(void *acc, void *aux, const void *src, ptrdiff_t row_stride,  \
-                                  ptrdiff_t rows, ptrdiff_t n, int64_t index)                   \
-    {                                                                                           \
-        for (ptrdiff_t j = 0; j < n; j += TXR_COLUMNS) {                                        \
-            ptrdiff_t m = n - j < TXR_COLUMNS ? n - j : TXR_COLUMNS;                            \
-            const char *s = (const char *)src + j * (ptrdiff_t)sizeof(SRC);                     \
-            for (ptrdiff_t r = 0; r < rows; r++, s += row_stride)                               \
-                NAME##_col((ACC *)acc + j, (AUX *)aux + j, (const SRC *)s, m, index + r);       \
-        }                                                                                       \
-    }
+#define TXR_SET(OP, DT, FOLD, MERGE, FINISH, VINIT, VMERGE, VFINISH, ACC, VACC, VAUX)           \
+    k->red[OP][DT] = (tx_red){FOLD##_fold, MERGE, FINISH, VINIT, FOLD##_vfold, VMERGE, VFINISH, \
+                              ACC, VACC, VAUX, 1, FOLD##_vfold_rows}
 
 /* ---- float32 and complex64, in double ---- */
 
-#define TXR_F32(NAME, MODE, EXPR)                                                               \
-    static void txr_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        double t[2];                                                                            \
-        (void)first;                                                                            \
-        txl_sum_f32((const float *)src, n, MODE, t);                                            \
-        st->v.d[0] += t[0] + t[1];                                                              \
-        st->seen += n;                                                                          \
-    }                                                                                           \
+#define TXR_F32(NAME, MODE, EXPR)                                                                    \
+    static void txr_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)     \
+    {                                                                                                \
+        double t[2];                                                                                 \
+        (void)first;                                                                                 \
+        txl_sum_f32((const float *)src, n, MODE, t);                                                 \
+        st->v.d[0] += t[0] + t[1];                                                                   \
+        st->seen += n;                                                                               \
+    }                                                                                                \
     TXL_INLINE void txr_##NAME##_col(double *acc, char *aux, const float *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            double x = s[i];                                                                    \
-            acc[i] += (EXPR);                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    TXR_VFOLD(txr_##NAME, float, double, char)
+    {                                                                                                \
+        (void)aux;                                                                                   \
+        (void)index;                                                                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            double x = s[i];                                                                         \
+            acc[i] += (EXPR);                                                                        \
+        }                                                                                            \
+    }                                                                                                \
+    TXL_VFOLD(txr_##NAME, float, double, char)
 TXR_F32(sum_f32, TXL_SUM, x)
 TXR_F32(sumsq_f32, TXL_SUMSQ, x * x)
 TXR_F32(sumabs_f32, TXL_SUMABS, __builtin_fabs(x))
@@ -150,7 +136,7 @@ TXL_INLINE void txr_sum_c64_col(txr_c128 *acc, char *aux, const txr_c64 *s, ptrd
 {
     txr_sum_f32_col((double *)acc, aux, (const float *)s, 2 * n, index);
 }
-TXR_VFOLD(txr_sum_c64, txr_c64, txr_c128, char)
+TXL_VFOLD(txr_sum_c64, txr_c64, txr_c128, char)
 
 static void txr_sumsq_c64_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -166,7 +152,7 @@ TXL_INLINE void txr_sumsq_c64_col(double *acc, char *aux, const txr_c64 *s, ptrd
     for (ptrdiff_t i = 0; i < n; i++)
         acc[i] += (double)s[i].re * s[i].re + (double)s[i].im * s[i].im;
 }
-TXR_VFOLD(txr_sumsq_c64, txr_c64, double, char)
+TXL_VFOLD(txr_sumsq_c64, txr_c64, double, char)
 
 /* |z| in double; an infinite part wins over NaN, as in hypot.  Scaled, so that nothing overflows. */
 TXL_INLINE double txr_hypot(double re, double im)
@@ -203,32 +189,32 @@ TXL_INLINE void txr_sumabs_c64_col(double *acc, char *aux, const txr_c64 *s, ptr
     for (ptrdiff_t i = 0; i < n; i++)
         acc[i] += txr_hypot(s[i].re, s[i].im);
 }
-TXR_VFOLD(txr_sumabs_c64, txr_c64, double, char)
+TXL_VFOLD(txr_sumabs_c64, txr_c64, double, char)
 
 /* ---- float64 and complex128, compensated ---- */
 
-#define TXR_F64(NAME, MODE, EXPR)                                                               \
-    static void txr_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const double *s = (const double *)src;                                                  \
-        double t[2];                                                                            \
-        (void)first;                                                                            \
-        for (ptrdiff_t i = 0; i < n; i += TXR_BLOCK) {                                          \
-            txl_sum_f64(s + i, n - i < TXR_BLOCK ? n - i : TXR_BLOCK, MODE, t);                 \
-            txl_two_sum(&st->v.d[0], &st->c.d[0], t[0] + t[1]);                                 \
-        }                                                                                       \
-        st->seen += n;                                                                          \
-    }                                                                                           \
+#define TXR_F64(NAME, MODE, EXPR)                                                                    \
+    static void txr_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)     \
+    {                                                                                                \
+        const double *s = (const double *)src;                                                       \
+        double t[2];                                                                                 \
+        (void)first;                                                                                 \
+        for (ptrdiff_t i = 0; i < n; i += TXR_BLOCK) {                                               \
+            txl_sum_f64(s + i, n - i < TXR_BLOCK ? n - i : TXR_BLOCK, MODE, t);                      \
+            txl_two_sum(&st->v.d[0], &st->c.d[0], t[0] + t[1]);                                      \
+        }                                                                                            \
+        st->seen += n;                                                                               \
+    }                                                                                                \
     TXL_INLINE void txr_##NAME##_col(double *acc, double *aux, const double *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                     \
-            double x = s[i];                                                                    \
-            txl_two_sum(&acc[i], &aux[i], (EXPR));                                              \
-        }                                                                                       \
-    }                                                                                           \
-    TXR_VFOLD(txr_##NAME, double, double, double)
+    {                                                                                                \
+        (void)index;                                                                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+            double x = s[i];                                                                         \
+            txl_two_sum(&acc[i], &aux[i], (EXPR));                                                   \
+        }                                                                                            \
+    }                                                                                                \
+    TXL_VFOLD(txr_##NAME, double, double, double)
 TXR_F64(sum_f64, TXL_SUM, x)
 TXR_F64(sumsq_f64, TXL_SUMSQ, x * x)
 TXR_F64(sumabs_f64, TXL_SUMABS, __builtin_fabs(x))
@@ -300,7 +286,7 @@ TXL_INLINE void txr_sum_c128_col(txr_c128 *acc, txr_c128 *aux, const txr_c128 *s
 {
     txr_sum_f64_col((double *)acc, (double *)aux, (const double *)s, 2 * n, index);
 }
-TXR_VFOLD(txr_sum_c128, txr_c128, txr_c128, txr_c128)
+TXL_VFOLD(txr_sum_c128, txr_c128, txr_c128, txr_c128)
 
 static void txr_sumsq_c128_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -317,7 +303,7 @@ TXL_INLINE void txr_sumsq_c128_col(double *acc, double *aux, const txr_c128 *s, 
         txl_two_sum(&acc[i], &aux[i], s[i].im * s[i].im);
     }
 }
-TXR_VFOLD(txr_sumsq_c128, txr_c128, double, double)
+TXL_VFOLD(txr_sumsq_c128, txr_c128, double, double)
 
 static void txr_sumabs_c128_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -342,150 +328,7 @@ TXL_INLINE void txr_sumabs_c128_col(double *acc, double *aux, const txr_c128 *s,
     for (ptrdiff_t i = 0; i < n; i++)
         txl_two_sum(&acc[i], &aux[i], txr_hypot(s[i].re, s[i].im));
 }
-TXR_VFOLD(txr_sumabs_c128, txr_c128, double, double)
-
-/* ---- products of floats: mantissas and exponents apart, so that no intermediate over- or underflows ---- */
-
-/* state: v.d mantissa (or 0, inf, NaN), index the exponent */
-TXL_INLINE void txr_prod_one(tx_red_state *st, double m, int64_t e)
-{
-    int k = 0;
-    st->v.d[0] = __builtin_frexp(st->v.d[0] * m, &k);
-    /* frexp leaves k open for inf and NaN */
-    st->index += st->v.d[0] - st->v.d[0] == 0.0 ? e + k : 0;
-}
-
-TXL_INLINE void txr_prod_seq(tx_red_state *st, double x)
-{
-    int k = 0;
-    double m = __builtin_frexp(x, &k);
-    txr_prod_one(st, m, x - x == 0.0 ? k : 0);
-}
-
-#define TXR_EXPONENT ((int64_t)0x7ff << 52)
-
-#define TXR_PROD(T, LOAD)                                                                       \
-    static void txr_prod_##T##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const txr_real_##T *s = (const txr_real_##T *)src;                                      \
-        ptrdiff_t i = 0;                                                                        \
-        (void)first;                                                                            \
-        if (st->seen == 0)                                                                      \
-            st->v.d[0] = 1.0;                                                                   \
-        st->seen += n;                                                                          \
-        /* a lane multiplies 8 mantissas below 2, a block 256 */                                \
-        for (; i + 8 * TXL_LANES <= n; i += 8 * TXL_LANES) {                                    \
-            double b[TXL_VD];                                                                   \
-            int64_t eb[TXL_VD], zb[TXL_VD];                                                     \
-            txl_vd p[TXL_NV], x;                                                                \
-            txl_vi e = {0}, odd = {0};                                                          \
-            for (int k = 0; k < TXL_NV; k++)                                                    \
-                p[k] = (txl_vd){0} + 1.0;                                                       \
-            for (int j = 0; j < 8; j++) {                                                       \
-                TXL_UNROLL                                                                       \
-                for (int k = 0; k < TXL_NV; k++) {                                              \
-                    LOAD(&x, s + i + j * TXL_LANES + k * TXL_VD);                               \
-                    txl_vi u = (txl_vi)x, f = u & TXR_EXPONENT;                                 \
-                    odd |= (f == 0) | (f == TXR_EXPONENT);                                      \
-                    e += f >> 52;                                                               \
-                    p[k] *= (txl_vd)((u & ~TXR_EXPONENT) | ((int64_t)1023 << 52));              \
-                }                                                                               \
-            }                                                                                   \
-            memcpy(zb, &odd, sizeof zb);                                                        \
-            int64_t any = 0, sum = 0;                                                           \
-            for (int k = 0; k < TXL_VD; k++)                                                    \
-                any |= zb[k];                                                                   \
-            if (any) {                                                                          \
-                for (int j = 0; j < 8 * TXL_LANES; j++)                                         \
-                    txr_prod_seq(st, s[i + j]);                                                 \
-                continue;                                                                       \
-            }                                                                                   \
-            memcpy(eb, &e, sizeof eb);                                                          \
-            for (int k = 0; k < TXL_VD; k++)                                                    \
-                sum += eb[k];                                                                   \
-            TXL_UNROLL                                                                           \
-            for (int w = TXL_NV / 2; w >= 1; w /= 2)                                            \
-                for (int k = 0; k < w; k++)                                                     \
-                    p[k] *= p[k + w];                                                           \
-            memcpy(b, &p[0], sizeof b);                                                         \
-            for (int w = TXL_VD / 2; w >= 1; w /= 2)                                            \
-                for (int k = 0; k < w; k++)                                                     \
-                    b[k] *= b[k + w];                                                           \
-            txr_prod_one(st, b[0], sum - 1023 * 8 * TXL_LANES);                                 \
-        }                                                                                       \
-        for (; i < n; i++)                                                                      \
-            txr_prod_seq(st, s[i]);                                                             \
-    }
-typedef float txr_real_f32;
-typedef double txr_real_f64;
-TXR_PROD(f32, txl_load_f32)
-TXR_PROD(f64, txl_load_f64)
-
-static void txr_prod_merge(tx_red_state *a, const tx_red_state *b)
-{
-    if (b->seen == 0)
-        return;
-    if (a->seen == 0)
-        *a = *b;
-    else {
-        txr_prod_one(a, b->v.d[0], b->index);
-        a->seen += b->seen;
-    }
-}
-
-TXL_INLINE double txr_prod_value(const tx_red_state *st)
-{
-    int64_t e = st->index > 5000 ? 5000 : st->index < -5000 ? -5000 : st->index;
-    return st->seen == 0 ? 1.0 : __builtin_ldexp(st->v.d[0], (int)e);
-}
-
-static void txr_prod_finish_f32(const tx_red_state *st, void *dst)
-{
-    *(float *)dst = (float)txr_prod_value(st);
-}
-
-static void txr_prod_finish_f64(const tx_red_state *st, void *dst)
-{
-    *(double *)dst = txr_prod_value(st);
-}
-
-static void txr_one_f64(void *acc, void *aux, ptrdiff_t n)
-{
-    (void)aux;
-    for (ptrdiff_t i = 0; i < n; i++)
-        ((double *)acc)[i] = 1.0;
-}
-
-static void txr_one_c128(void *acc, void *aux, ptrdiff_t n)
-{
-    (void)aux;
-    for (ptrdiff_t i = 0; i < n; i++)
-        ((txr_c128 *)acc)[i] = (txr_c128){1.0, 0.0};
-}
-
-#define TXR_PROD_COL(T)                                                                         \
-    TXL_INLINE void txr_prod_##T##_col(double *acc, char *aux, const txr_real_##T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            acc[i] *= (double)s[i];                                                             \
-    }                                                                                           \
-    TXR_VFOLD(txr_prod_##T, txr_real_##T, double, char)
-TXR_PROD_COL(f32)
-TXR_PROD_COL(f64)
-
-static void txr_prod_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n)
-{
-    double *a = (double *)acc;
-    const double *b = (const double *)acc_b;
-    (void)aux;
-    (void)aux_b;
-    TXL_SIMD
-    for (ptrdiff_t i = 0; i < n; i++)
-        a[i] *= b[i];
-}
+TXL_VFOLD(txr_sumabs_c128, txr_c128, double, double)
 
 static void txr_copy_f64(void *dst, const void *acc, const void *aux, ptrdiff_t n)
 {
@@ -499,121 +342,37 @@ static void txr_copy_c128(void *dst, const void *acc, const void *aux, ptrdiff_t
     txr_copy_f64(dst, acc, aux, 2 * n);
 }
 
-/* ---- complex products: the textbook formula, in order, in double ---- */
-
-TXL_INLINE txr_c128 txr_cmul(txr_c128 a, double re, double im)
-{
-    return (txr_c128){a.re * re - a.im * im, a.re * im + a.im * re};
-}
-
-#define TXR_CPROD(T)                                                                            \
-    static void txr_prod_##T##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const txr_##T *s = (const txr_##T *)src;                                                \
-        txr_c128 p = {st->seen ? st->v.d[0] : 1.0, st->v.d[1]};                                 \
-        (void)first;                                                                            \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            p = txr_cmul(p, s[i].re, s[i].im);                                                  \
-        st->v.d[0] = p.re;                                                                      \
-        st->v.d[1] = p.im;                                                                      \
-        st->seen += n;                                                                          \
-    }                                                                                           \
-    TXL_INLINE void txr_prod_##T##_col(txr_c128 *acc, char *aux, const txr_##T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            acc[i] = txr_cmul(acc[i], s[i].re, s[i].im);                                        \
-    }                                                                                           \
-    TXR_VFOLD(txr_prod_##T, txr_##T, txr_c128, char)
-TXR_CPROD(c64)
-TXR_CPROD(c128)
-
-static void txr_cprod_merge(tx_red_state *a, const tx_red_state *b)
-{
-    if (b->seen == 0)
-        return;
-    txr_c128 p = {a->seen ? a->v.d[0] : 1.0, a->v.d[1]};
-    p = txr_cmul(p, b->v.d[0], b->v.d[1]);
-    a->v.d[0] = p.re;
-    a->v.d[1] = p.im;
-    a->seen += b->seen;
-}
-
-static void txr_cprod_finish_c64(const tx_red_state *st, void *dst)
-{
-    ((float *)dst)[0] = st->seen ? (float)st->v.d[0] : 1.0f;
-    ((float *)dst)[1] = (float)st->v.d[1];
-}
-
-static void txr_cprod_finish_c128(const tx_red_state *st, void *dst)
-{
-    ((double *)dst)[0] = st->seen ? st->v.d[0] : 1.0;
-    ((double *)dst)[1] = st->v.d[1];
-}
-
-static void txr_cprod_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n)
-{
-    txr_c128 *a = (txr_c128 *)acc;
-    const txr_c128 *b = (const txr_c128 *)acc_b;
-    (void)aux;
-    (void)aux_b;
-    for (ptrdiff_t i = 0; i < n; i++)
-        a[i] = txr_cmul(a[i], b[i].re, b[i].im);
-}
-
 /* ---- integers: wrap around in 64 bits; the same bits whether signed or not ---- */
 
-/* PART: an accumulator that STEP elements cannot overflow */
-#define TXR_INT(NAME, T, PART, STEP)                                                            \
+/* PART: an accumulator that STEP elements cannot overflow.  int64 runs as uint64. */
+#define TXR_INT(NAME, T, PART, STEP)                                                                 \
     static void txr_sum_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const T *s = (const T *)src;                                                            \
-        uint64_t total = st->v.u;                                                               \
-        (void)first;                                                                            \
-        for (ptrdiff_t i = 0; i < n; i += STEP) {                                               \
-            ptrdiff_t m = n - i < STEP ? n - i : STEP;                                          \
-            PART part = 0;                                                                      \
-            for (ptrdiff_t j = 0; j < m; j++)                                                   \
-                part += (PART)s[i + j];                                                         \
-            total += (uint64_t)part;                                                            \
-        }                                                                                       \
-        st->v.u = total;                                                                        \
-        st->seen += n;                                                                          \
-    }                                                                                           \
-    static void txr_prod_##NAME##_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first) \
-    {                                                                                           \
-        const T *s = (const T *)src;                                                            \
-        uint64_t p = st->seen ? st->v.u : 1;                                                    \
-        (void)first;                                                                            \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            p *= (uint64_t)s[i];                                                                \
-        st->v.u = p;                                                                            \
-        st->seen += n;                                                                          \
-    }                                                                                           \
+    {                                                                                                \
+        const T *s = (const T *)src;                                                                 \
+        uint64_t total = st->v.u;                                                                    \
+        (void)first;                                                                                 \
+        for (ptrdiff_t i = 0; i < n; i += STEP) {                                                    \
+            ptrdiff_t m = n - i < STEP ? n - i : STEP;                                               \
+            PART part = 0;                                                                           \
+            for (ptrdiff_t j = 0; j < m; j++)                                                        \
+                part += (PART)s[i + j];                                                              \
+            total += (uint64_t)part;                                                                 \
+        }                                                                                            \
+        st->v.u = total;                                                                             \
+        st->seen += n;                                                                               \
+    }                                                                                                \
     TXL_INLINE void txr_sum_##NAME##_col(uint64_t *acc, char *aux, const T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            acc[i] += (uint64_t)s[i];                                                           \
-    }                                                                                           \
-    TXR_VFOLD(txr_sum_##NAME, T, uint64_t, char)                                                \
-    TXL_INLINE void txr_prod_##NAME##_col(uint64_t *acc, char *aux, const T *s, ptrdiff_t n, int64_t index) \
-    {                                                                                           \
-        (void)aux;                                                                              \
-        (void)index;                                                                            \
-        TXL_SIMD                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            acc[i] *= (uint64_t)s[i];                                                           \
-    }                                                                                           \
-    TXR_VFOLD(txr_prod_##NAME, T, uint64_t, char)
+    {                                                                                                \
+        (void)aux;                                                                                   \
+        (void)index;                                                                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            acc[i] += (uint64_t)s[i];                                                                \
+    }                                                                                                \
+    TXL_VFOLD(txr_sum_##NAME, T, uint64_t, char)
 TXR_INT(i8, int8_t, int32_t, 16384)
 TXR_INT(i16, int16_t, int32_t, 16384)
 TXR_INT(i32, int32_t, int64_t, 16384)
-TXR_INT(i64, int64_t, int64_t, 16384)
 TXR_INT(u8, uint8_t, uint32_t, 16384)
 TXR_INT(u16, uint16_t, uint32_t, 16384)
 TXR_INT(u32, uint32_t, uint64_t, 16384)
@@ -625,28 +384,9 @@ static void txr_isum_merge(tx_red_state *a, const tx_red_state *b)
     a->seen += b->seen;
 }
 
-static void txr_iprod_merge(tx_red_state *a, const tx_red_state *b)
-{
-    if (b->seen)
-        a->v.u = (a->seen ? a->v.u : 1) * b->v.u;
-    a->seen += b->seen;
-}
-
 static void txr_isum_finish(const tx_red_state *st, void *dst)
 {
     *(uint64_t *)dst = st->v.u;
-}
-
-static void txr_iprod_finish(const tx_red_state *st, void *dst)
-{
-    *(uint64_t *)dst = st->seen ? st->v.u : 1;
-}
-
-static void txr_one_u64(void *acc, void *aux, ptrdiff_t n)
-{
-    (void)aux;
-    for (ptrdiff_t i = 0; i < n; i++)
-        ((uint64_t *)acc)[i] = 1;
 }
 
 static void txr_isum_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n)
@@ -660,33 +400,18 @@ static void txr_isum_vmerge(void *acc, void *aux, const void *acc_b, const void 
         a[i] += b[i];
 }
 
-static void txr_iprod_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n)
-{
-    uint64_t *a = (uint64_t *)acc;
-    const uint64_t *b = (const uint64_t *)acc_b;
-    (void)aux;
-    (void)aux_b;
-    TXL_SIMD
-    for (ptrdiff_t i = 0; i < n; i++)
-        a[i] *= b[i];
-}
-
 /* ---- the table ---- */
-
-#define TXR_SET(OP, DT, FOLD, MERGE, FINISH, VINIT, VMERGE, VFINISH, ACC, VACC, VAUX)           \
-    k->red[OP][DT] = (tx_red){FOLD##_fold, MERGE, FINISH, VINIT, FOLD##_vfold, VMERGE, VFINISH, \
-                              ACC, VACC, VAUX, 1, FOLD##_vfold_rows}
 
 static void txr_fill_sums(tx_kernels *k)
 {
-#define TXR_REAL(OP, NAME)                                                                      \
-    TXR_SET(OP, TX_F32, txr_##NAME##_f32, txr_d_merge, txr_d_finish_f32, txr_zero8, txr_d_vmerge, \
-            txr_d_vfinish_f32, TX_F32, 8, 0);                                                   \
+#define TXR_REAL(OP, NAME)                                                                          \
+    TXR_SET(OP, TX_F32, txr_##NAME##_f32, txr_d_merge, txr_d_finish_f32, txr_zero8, txr_d_vmerge,   \
+            txr_d_vfinish_f32, TX_F32, 8, 0);                                                       \
     TXR_SET(OP, TX_F64, txr_##NAME##_f64, txr_k_merge, txr_k_finish_f64, txr_zero8_8, txr_k_vmerge, \
             txr_k_vfinish_f64, TX_F64, 8, 8)
-#define TXR_ABS(OP, NAME)                                                                       \
-    TXR_SET(OP, TX_C64, txr_##NAME##_c64, txr_d_merge, txr_d_finish_f32, txr_zero8, txr_d_vmerge, \
-            txr_d_vfinish_f32, TX_F32, 8, 0);                                                   \
+#define TXR_ABS(OP, NAME)                                                                            \
+    TXR_SET(OP, TX_C64, txr_##NAME##_c64, txr_d_merge, txr_d_finish_f32, txr_zero8, txr_d_vmerge,    \
+            txr_d_vfinish_f32, TX_F32, 8, 0);                                                        \
     TXR_SET(OP, TX_C128, txr_##NAME##_c128, txr_k_merge, txr_k_finish_f64, txr_zero8_8, txr_k_vmerge, \
             txr_k_vfinish_f64, TX_F64, 8, 8)
     TXR_REAL(TX_RED_SUM, sum);
@@ -698,24 +423,14 @@ static void txr_fill_sums(tx_kernels *k)
             txr_d_vfinish_c64, TX_C64, 16, 0);
     TXR_SET(TX_RED_SUM, TX_C128, txr_sum_c128, txr_k_merge, txr_k_finish_c128, txr_zero16_16, txr_kz_vmerge,
             txr_k_vfinish_c128, TX_C128, 16, 16);
-    TXR_SET(TX_RED_PROD, TX_F32, txr_prod_f32, txr_prod_merge, txr_prod_finish_f32, txr_one_f64, txr_prod_vmerge,
-            txr_d_vfinish_f32, TX_F32, 8, 0);
-    TXR_SET(TX_RED_PROD, TX_F64, txr_prod_f64, txr_prod_merge, txr_prod_finish_f64, txr_one_f64, txr_prod_vmerge,
-            txr_copy_f64, TX_F64, 8, 0);
-    TXR_SET(TX_RED_PROD, TX_C64, txr_prod_c64, txr_cprod_merge, txr_cprod_finish_c64, txr_one_c128, txr_cprod_vmerge,
-            txr_d_vfinish_c64, TX_C64, 16, 0);
-    TXR_SET(TX_RED_PROD, TX_C128, txr_prod_c128, txr_cprod_merge, txr_cprod_finish_c128, txr_one_c128,
-            txr_cprod_vmerge, txr_copy_c128, TX_C128, 16, 0);
-#define TXR_INTS(DT, NAME, ACC)                                                                 \
+#define TXR_INTS(DT, NAME, ACC)                                                                      \
     TXR_SET(TX_RED_SUM, DT, txr_sum_##NAME, txr_isum_merge, txr_isum_finish, txr_zero8, txr_isum_vmerge, \
-            txr_copy_f64, ACC, 8, 0);                                                           \
-    TXR_SET(TX_RED_PROD, DT, txr_prod_##NAME, txr_iprod_merge, txr_iprod_finish, txr_one_u64, txr_iprod_vmerge, \
             txr_copy_f64, ACC, 8, 0)
     TXR_INTS(TX_BOOL, u8, TX_I64);
     TXR_INTS(TX_I8, i8, TX_I64);
     TXR_INTS(TX_I16, i16, TX_I64);
     TXR_INTS(TX_I32, i32, TX_I64);
-    TXR_INTS(TX_I64, i64, TX_I64);
+    TXR_INTS(TX_I64, u64, TX_I64);
     TXR_INTS(TX_U8, u8, TX_U64);
     TXR_INTS(TX_U16, u16, TX_U64);
     TXR_INTS(TX_U32, u32, TX_U64);

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
+#include "extreme.h"
 #include "kernel_abi.h"
 #include "lanes.h"
-#include "reduce_select.h"
 
 #if defined(__has_include)
 #if __has_include("vmath_exp.h")
@@ -34,292 +34,292 @@
 #define TXW_EXP_f64(x) TXW_EXP(x)
 
 /* Maximum of a row, NaN if there is one, -inf if it is empty. */
-#define TXW_MAX(F, T)                                                                           \
-    TXL_INLINE T txw_max_##F(const T *x, ptrdiff_t n)                                           \
-    {                                                                                           \
-        int nan;                                                                                \
-        T m = txs_max_##T(x, n, &nan);                                                          \
-        return nan ? (T)NAN : m;                                                                \
+#define TXW_MAX(F, T)                                 \
+    TXL_INLINE T txw_max_##F(const T *x, ptrdiff_t n) \
+    {                                                 \
+        int nan;                                      \
+        T m = txs_max_##T(x, n, &nan);                \
+        return nan ? (T)NAN : m;                      \
     }
 TXW_MAX(f32, float)
 TXW_MAX(f64, double)
 
-#define TXW_DEFINE(F)                                                                           \
-    TXL_INLINE double txw_sum_##F(const txw_real_##F *x, ptrdiff_t n)                           \
-    {                                                                                           \
-        double t[2];                                                                            \
-        txl_sum_##F(x, n, TXL_SUM, t);                                                          \
-        return t[0] + t[1];                                                                     \
-    }                                                                                           \
-                                                                                                \
-    static void txw_fill_##F(txw_real_##F *d, ptrdiff_t n, txw_real_##F x)                      \
-    {                                                                                           \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] = x;                                                                           \
-    }                                                                                           \
-                                                                                                \
-    /* d = exp(x - m), returns the sum; m finite, no x above it */                              \
-    static double txw_exps_##F(txw_real_##F *d, const txw_real_##F *x, ptrdiff_t n, txw_real_##F m) \
-    {                                                                                           \
-        double total = 0.0;                                                                     \
-        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                          \
-            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t j = i; j < i + k; j++)                                               \
-                d[j] = TXW_EXP_##F(x[j] - m);                                                   \
-            total += txw_sum_##F(d + i, k);                                                     \
-        }                                                                                       \
-        return total;                                                                           \
-    }                                                                                           \
-                                                                                                \
-    /* the same without keeping the exponentials */                                             \
-    static double txw_sumexp_##F(const txw_real_##F *x, ptrdiff_t n, txw_real_##F m)            \
-    {                                                                                           \
-        txw_real_##F e[TXW_BLOCK];                                                              \
-        double total = 0.0;                                                                     \
-        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK)                                            \
-            total += txw_exps_##F(e, x + i, n - i < TXW_BLOCK ? n - i : TXW_BLOCK, m);          \
-        return total;                                                                           \
-    }                                                                                           \
-                                                                                                \
-    static void txw_softmax_##F(void *dst, const void *src, ptrdiff_t n)                        \
-    {                                                                                           \
-        txw_real_##F *d = (txw_real_##F *)dst;                                                  \
-        const txw_real_##F *x = (const txw_real_##F *)src;                                      \
-        txw_real_##F m = txw_max_##F(x, n);                                                     \
-        if (!(m - m == 0)) {                                                                    \
-            txw_fill_##F(d, n, (txw_real_##F)NAN);                                              \
-            return;                                                                             \
-        }                                                                                       \
-        txw_real_##F r = (txw_real_##F)(1.0 / txw_exps_##F(d, x, n, m));                        \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] *= r;                                                                          \
-    }                                                                                           \
-                                                                                                \
-    static void txw_log_softmax_##F(void *dst, const void *src, ptrdiff_t n)                    \
-    {                                                                                           \
-        txw_real_##F *d = (txw_real_##F *)dst;                                                  \
-        const txw_real_##F *x = (const txw_real_##F *)src;                                      \
-        txw_real_##F m = txw_max_##F(x, n);                                                     \
-        if (!(m - m == 0)) {                                                                    \
-            txw_fill_##F(d, n, (txw_real_##F)NAN);                                              \
-            return;                                                                             \
-        }                                                                                       \
-        txw_real_##F l = (txw_real_##F)log(txw_sumexp_##F(x, n, m));                            \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] = (x[i] - m) - l;                                                              \
-    }                                                                                           \
-                                                                                                \
-    /* in double: m + log(sum), or m where it is not finite */                                  \
-    static double txw_lse_##F(const txw_real_##F *x, ptrdiff_t n)                               \
-    {                                                                                           \
-        txw_real_##F m = txw_max_##F(x, n);                                                     \
-        return m - m == 0 ? (double)m + log(txw_sumexp_##F(x, n, m)) : (double)m;               \
-    }                                                                                           \
-                                                                                                \
-    static void txw_logsumexp_##F(void *dst, const void *src, ptrdiff_t n)                      \
-    {                                                                                           \
-        *(txw_real_##F *)dst = (txw_real_##F)txw_lse_##F((const txw_real_##F *)src, n);         \
-    }                                                                                           \
-                                                                                                \
-    /* sum of a * b, in double */                                                               \
-    static double txw_dot_##F(const txw_real_##F *a, const txw_real_##F *b, ptrdiff_t n)        \
-    {                                                                                           \
-        double p[TXW_BLOCK], t[2], total = 0.0;                                                 \
-        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                          \
-            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t j = 0; j < k; j++)                                                   \
-                p[j] = (double)a[i + j] * (double)b[i + j];                                     \
-            txl_sum_f64(p, k, TXL_SUM, t);                                                      \
-            total += t[0] + t[1];                                                               \
-        }                                                                                       \
-        return total;                                                                           \
-    }                                                                                           \
-                                                                                                \
-    static void txw_softmax_backward_##F(void *dst, const void *grad, const void *out, ptrdiff_t n) \
-    {                                                                                           \
-        txw_real_##F *d = (txw_real_##F *)dst;                                                  \
-        const txw_real_##F *g = (const txw_real_##F *)grad, *y = (const txw_real_##F *)out;     \
-        txw_real_##F s = (txw_real_##F)txw_dot_##F(g, y, n);                                    \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] = (g[i] - s) * y[i];                                                           \
-    }                                                                                           \
-                                                                                                \
+#define TXW_DEFINE(F)                                                                                \
+    TXL_INLINE double txw_sum_##F(const txw_real_##F *x, ptrdiff_t n)                                \
+    {                                                                                                \
+        double t[2];                                                                                 \
+        txl_sum_##F(x, n, TXL_SUM, t);                                                               \
+        return t[0] + t[1];                                                                          \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_fill_##F(txw_real_##F *d, ptrdiff_t n, txw_real_##F x)                           \
+    {                                                                                                \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] = x;                                                                                \
+    }                                                                                                \
+                                                                                                     \
+    /* d = exp(x - m), returns the sum; m finite, no x above it */                                   \
+    static double txw_exps_##F(txw_real_##F *d, const txw_real_##F *x, ptrdiff_t n, txw_real_##F m)  \
+    {                                                                                                \
+        double total = 0.0;                                                                          \
+        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                               \
+            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t j = i; j < i + k; j++)                                                    \
+                d[j] = TXW_EXP_##F(x[j] - m);                                                        \
+            total += txw_sum_##F(d + i, k);                                                          \
+        }                                                                                            \
+        return total;                                                                                \
+    }                                                                                                \
+                                                                                                     \
+    /* the same without keeping the exponentials */                                                  \
+    static double txw_sumexp_##F(const txw_real_##F *x, ptrdiff_t n, txw_real_##F m)                 \
+    {                                                                                                \
+        txw_real_##F e[TXW_BLOCK];                                                                   \
+        double total = 0.0;                                                                          \
+        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK)                                                 \
+            total += txw_exps_##F(e, x + i, n - i < TXW_BLOCK ? n - i : TXW_BLOCK, m);               \
+        return total;                                                                                \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_softmax_##F(void *dst, const void *src, ptrdiff_t n)                             \
+    {                                                                                                \
+        txw_real_##F *d = (txw_real_##F *)dst;                                                       \
+        const txw_real_##F *x = (const txw_real_##F *)src;                                           \
+        txw_real_##F m = txw_max_##F(x, n);                                                          \
+        if (!(m - m == 0)) {                                                                         \
+            txw_fill_##F(d, n, (txw_real_##F)NAN);                                                   \
+            return;                                                                                  \
+        }                                                                                            \
+        txw_real_##F r = (txw_real_##F)(1.0 / txw_exps_##F(d, x, n, m));                             \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] *= r;                                                                               \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_log_softmax_##F(void *dst, const void *src, ptrdiff_t n)                         \
+    {                                                                                                \
+        txw_real_##F *d = (txw_real_##F *)dst;                                                       \
+        const txw_real_##F *x = (const txw_real_##F *)src;                                           \
+        txw_real_##F m = txw_max_##F(x, n);                                                          \
+        if (!(m - m == 0)) {                                                                         \
+            txw_fill_##F(d, n, (txw_real_##F)NAN);                                                   \
+            return;                                                                                  \
+        }                                                                                            \
+        txw_real_##F l = (txw_real_##F)log(txw_sumexp_##F(x, n, m));                                 \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] = (x[i] - m) - l;                                                                   \
+    }                                                                                                \
+                                                                                                     \
+    /* in double: m + log(sum), or m where it is not finite */                                       \
+    static double txw_lse_##F(const txw_real_##F *x, ptrdiff_t n)                                    \
+    {                                                                                                \
+        txw_real_##F m = txw_max_##F(x, n);                                                          \
+        return m - m == 0 ? (double)m + log(txw_sumexp_##F(x, n, m)) : (double)m;                    \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_logsumexp_##F(void *dst, const void *src, ptrdiff_t n)                           \
+    {                                                                                                \
+        *(txw_real_##F *)dst = (txw_real_##F)txw_lse_##F((const txw_real_##F *)src, n);              \
+    }                                                                                                \
+                                                                                                     \
+    /* sum of a * b, in double */                                                                    \
+    static double txw_dot_##F(const txw_real_##F *a, const txw_real_##F *b, ptrdiff_t n)             \
+    {                                                                                                \
+        double p[TXW_BLOCK], t[2], total = 0.0;                                                      \
+        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                               \
+            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t j = 0; j < k; j++)                                                        \
+                p[j] = (double)a[i + j] * (double)b[i + j];                                          \
+            txl_sum_f64(p, k, TXL_SUM, t);                                                           \
+            total += t[0] + t[1];                                                                    \
+        }                                                                                            \
+        return total;                                                                                \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_softmax_backward_##F(void *dst, const void *grad, const void *out, ptrdiff_t n)  \
+    {                                                                                                \
+        txw_real_##F *d = (txw_real_##F *)dst;                                                       \
+        const txw_real_##F *g = (const txw_real_##F *)grad, *y = (const txw_real_##F *)out;          \
+        txw_real_##F s = (txw_real_##F)txw_dot_##F(g, y, n);                                         \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] = (g[i] - s) * y[i];                                                                \
+    }                                                                                                \
+                                                                                                     \
     static void txw_log_softmax_backward_##F(void *dst, const void *grad, const void *out, ptrdiff_t n) \
-    {                                                                                           \
-        txw_real_##F *d = (txw_real_##F *)dst;                                                  \
-        const txw_real_##F *g = (const txw_real_##F *)grad, *y = (const txw_real_##F *)out;     \
-        txw_real_##F s = (txw_real_##F)txw_sum_##F(g, n);                                       \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] = g[i] - TXW_EXP_##F(y[i]) * s;                                                \
-    }                                                                                           \
-                                                                                                \
+    {                                                                                                \
+        txw_real_##F *d = (txw_real_##F *)dst;                                                       \
+        const txw_real_##F *g = (const txw_real_##F *)grad, *y = (const txw_real_##F *)out;          \
+        txw_real_##F s = (txw_real_##F)txw_sum_##F(g, n);                                            \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] = g[i] - TXW_EXP_##F(y[i]) * s;                                                     \
+    }                                                                                                \
+                                                                                                     \
     static void txw_cross_entropy_##F(void *loss, void *lse_one, const void *src, ptrdiff_t n, int64_t target, \
-                                      double smoothing)                                         \
-    {                                                                                           \
-        const txw_real_##F *x = (const txw_real_##F *)src;                                      \
-        double lse = txw_lse_##F(x, n), l = lse - (double)x[target];                            \
-        if (smoothing != 0.0)                                                                   \
-            l = (1.0 - smoothing) * l + smoothing * (lse - txw_sum_##F(x, n) / (double)n);      \
-        *(txw_real_##F *)loss = (txw_real_##F)l;                                                \
-        if (lse_one)                                                                            \
-            *(txw_real_##F *)lse_one = (txw_real_##F)lse;                                       \
-    }                                                                                           \
-                                                                                                \
+                                      double smoothing)                                              \
+    {                                                                                                \
+        const txw_real_##F *x = (const txw_real_##F *)src;                                           \
+        double lse = txw_lse_##F(x, n), l = lse - (double)x[target];                                 \
+        if (smoothing != 0.0)                                                                        \
+            l = (1.0 - smoothing) * l + smoothing * (lse - txw_sum_##F(x, n) / (double)n);           \
+        *(txw_real_##F *)loss = (txw_real_##F)l;                                                     \
+        if (lse_one)                                                                                 \
+            *(txw_real_##F *)lse_one = (txw_real_##F)lse;                                            \
+    }                                                                                                \
+                                                                                                     \
     static void txw_cross_entropy_backward_##F(void *dst, const void *src, ptrdiff_t n, int64_t target, \
-                                               double smoothing, const void *lse_one, double scale) \
-    {                                                                                           \
-        txw_real_##F *d = (txw_real_##F *)dst;                                                  \
-        const txw_real_##F *x = (const txw_real_##F *)src;                                      \
-        const txw_real_##F lse = *(const txw_real_##F *)lse_one, s = (txw_real_##F)scale;       \
-        const txw_real_##F u = (txw_real_##F)(smoothing / (double)n);                           \
-        const double xt = (double)x[target];                                                    \
-        TXL_SIMD                                                                                \
-        for (ptrdiff_t i = 0; i < n; i++)                                                       \
-            d[i] = (TXW_EXP_##F(x[i] - lse) - u) * s;                                           \
+                                               double smoothing, const void *lse_one, double scale)  \
+    {                                                                                                \
+        txw_real_##F *d = (txw_real_##F *)dst;                                                       \
+        const txw_real_##F *x = (const txw_real_##F *)src;                                           \
+        const txw_real_##F lse = *(const txw_real_##F *)lse_one, s = (txw_real_##F)scale;            \
+        const txw_real_##F u = (txw_real_##F)(smoothing / (double)n);                                \
+        const double xt = (double)x[target];                                                         \
+        TXL_SIMD                                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++)                                                            \
+            d[i] = (TXW_EXP_##F(x[i] - lse) - u) * s;                                                \
         d[target] = (txw_real_##F)((exp(xt - (double)lse) - smoothing / (double)n - (1.0 - smoothing)) * scale); \
-    }                                                                                           \
-                                                                                                \
-    static void txw_moments_one_##F(void *mean_one, double *m2_one, const void *src, ptrdiff_t n) \
-    {                                                                                           \
-        double mean, m2;                                                                        \
-        txw_stats_##F((const txw_real_##F *)src, n, &mean, &m2);                                \
-        *(txw_real_##F *)mean_one = (txw_real_##F)mean;                                         \
-        *m2_one = m2;                                                                           \
-    }                                                                                           \
-                                                                                                \
+    }                                                                                                \
+                                                                                                     \
+    static void txw_moments_one_##F(void *mean_one, double *m2_one, const void *src, ptrdiff_t n)    \
+    {                                                                                                \
+        double mean, m2;                                                                             \
+        txw_stats_##F((const txw_real_##F *)src, n, &mean, &m2);                                     \
+        *(txw_real_##F *)mean_one = (txw_real_##F)mean;                                              \
+        *m2_one = m2;                                                                                \
+    }                                                                                                \
+                                                                                                     \
     static void txw_layer_norm_##F(void *dst, const void *src, ptrdiff_t n, const void *weight, const void *bias, \
-                                   double eps, void *mean_one, void *rstd_one)                  \
-    {                                                                                           \
-        typedef txw_real_##F T;                                                                 \
-        T *d = (T *)dst;                                                                        \
-        const T *x = (const T *)src, *w = (const T *)weight, *b = (const T *)bias;              \
-        double mean, m2;                                                                        \
-        txw_stats_##F(x, n, &mean, &m2);                                                        \
-        double rstd = 1.0 / sqrt(m2 / (double)n + eps);                                         \
-        /* the mean in two parts: x - hi is exact where x is near the mean */                   \
-        const T hi = (T)mean, lo = mean - mean == 0.0 ? (T)(mean - (double)hi) : (T)0, r = (T)rstd; \
-        if (w && b) {                                                                           \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((x[i] - hi) - lo) * r * w[i] + b[i];                                    \
-        } else if (w) {                                                                         \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((x[i] - hi) - lo) * r * w[i];                                           \
-        } else if (b) {                                                                         \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((x[i] - hi) - lo) * r + b[i];                                           \
-        } else {                                                                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((x[i] - hi) - lo) * r;                                                  \
-        }                                                                                       \
-        if (mean_one)                                                                           \
-            *(T *)mean_one = (T)mean;                                                           \
-        if (rstd_one)                                                                           \
-            *(T *)rstd_one = r;                                                                 \
-    }                                                                                           \
-                                                                                                \
+                                   double eps, void *mean_one, void *rstd_one)                       \
+    {                                                                                                \
+        typedef txw_real_##F T;                                                                      \
+        T *d = (T *)dst;                                                                             \
+        const T *x = (const T *)src, *w = (const T *)weight, *b = (const T *)bias;                   \
+        double mean, m2;                                                                             \
+        txw_stats_##F(x, n, &mean, &m2);                                                             \
+        double rstd = 1.0 / sqrt(m2 / (double)n + eps);                                              \
+        /* the mean in two parts: x - hi is exact where x is near the mean */                        \
+        const T hi = (T)mean, lo = mean - mean == 0.0 ? (T)(mean - (double)hi) : (T)0, r = (T)rstd;  \
+        if (w && b) {                                                                                \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((x[i] - hi) - lo) * r * w[i] + b[i];                                         \
+        } else if (w) {                                                                              \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((x[i] - hi) - lo) * r * w[i];                                                \
+        } else if (b) {                                                                              \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((x[i] - hi) - lo) * r + b[i];                                                \
+        } else {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((x[i] - hi) - lo) * r;                                                       \
+        }                                                                                            \
+        if (mean_one)                                                                                \
+            *(T *)mean_one = (T)mean;                                                                \
+        if (rstd_one)                                                                                \
+            *(T *)rstd_one = r;                                                                      \
+    }                                                                                                \
+                                                                                                     \
     static void txw_rms_norm_##F(void *dst, const void *src, ptrdiff_t n, const void *weight, double eps, \
-                                 void *rstd_one)                                                \
-    {                                                                                           \
-        typedef txw_real_##F T;                                                                 \
-        T *d = (T *)dst;                                                                        \
-        const T *x = (const T *)src, *w = (const T *)weight;                                    \
-        double t[2];                                                                            \
-        txl_sum_##F(x, n, TXL_SUMSQ, t);                                                        \
-        const T r = (T)(1.0 / sqrt((t[0] + t[1]) / (double)n + eps));                           \
-        if (w) {                                                                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = x[i] * r * w[i];                                                         \
-        } else {                                                                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = x[i] * r;                                                                \
-        }                                                                                       \
-        if (rstd_one)                                                                           \
-            *(T *)rstd_one = r;                                                                 \
-    }                                                                                           \
-                                                                                                \
-    /* xhat = (x - mean) * rstd, a = grad * weight:                                             \
-     * dst = rstd * (a - mean(a) - xhat * mean(a * xhat)); without CENTER no mean is taken off */ \
+                                 void *rstd_one)                                                     \
+    {                                                                                                \
+        typedef txw_real_##F T;                                                                      \
+        T *d = (T *)dst;                                                                             \
+        const T *x = (const T *)src, *w = (const T *)weight;                                         \
+        double t[2];                                                                                 \
+        txl_sum_##F(x, n, TXL_SUMSQ, t);                                                             \
+        const T r = (T)(1.0 / sqrt((t[0] + t[1]) / (double)n + eps));                                \
+        if (w) {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = x[i] * r * w[i];                                                              \
+        } else {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = x[i] * r;                                                                     \
+        }                                                                                            \
+        if (rstd_one)                                                                                \
+            *(T *)rstd_one = r;                                                                      \
+    }                                                                                                \
+                                                                                                     \
+    /* xhat = (x - mean) * rstd, a = grad * weight:                                                  \
+     * dst = rstd * (a - mean(a) - xhat * mean(a * xhat)); without CENTER no mean is taken off */    \
     TXL_INLINE void txw_norm_backward_##F(void *dst, const void *grad, const void *src, ptrdiff_t n, \
-                                          const void *weight, double mean, const void *rstd_one, \
-                                          double *dweight, double *dbias, const int center)     \
-    {                                                                                           \
-        typedef txw_real_##F T;                                                                 \
-        T *d = (T *)dst;                                                                        \
-        const T *g = (const T *)grad, *x = (const T *)src, *w = (const T *)weight;              \
-        const T mu = (T)mean, r = *(const T *)rstd_one;                                         \
-        T a[TXW_BLOCK], ah[TXW_BLOCK];                                                          \
-        double sa = 0.0, sh = 0.0;                                                              \
-        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                          \
-            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                \
-            if (dweight) {                                                                      \
-                double *dw = dweight + i;                                                       \
-                TXL_SIMD                                                                        \
-                for (ptrdiff_t j = 0; j < k; j++)                                               \
-                    dw[j] += (double)(g[i + j] * ((x[i + j] - mu) * r));                        \
-            }                                                                                   \
-            if (dbias) {                                                                        \
-                double *db = dbias + i;                                                         \
-                TXL_SIMD                                                                        \
-                for (ptrdiff_t j = 0; j < k; j++)                                               \
-                    db[j] += (double)g[i + j];                                                  \
-            }                                                                                   \
-            if (!d)                                                                             \
-                continue;                                                                       \
-            if (w) {                                                                            \
-                TXL_SIMD                                                                        \
-                for (ptrdiff_t j = 0; j < k; j++) {                                             \
-                    a[j] = g[i + j] * w[i + j];                                                 \
-                    ah[j] = a[j] * ((x[i + j] - mu) * r);                                       \
-                }                                                                               \
-                if (center)                                                                     \
-                    sa += txw_sum_##F(a, k);                                                    \
-            } else {                                                                            \
-                TXL_SIMD                                                                        \
-                for (ptrdiff_t j = 0; j < k; j++)                                               \
-                    ah[j] = g[i + j] * ((x[i + j] - mu) * r);                                   \
-                if (center)                                                                     \
-                    sa += txw_sum_##F(g + i, k);                                                \
-            }                                                                                   \
-            sh += txw_sum_##F(ah, k);                                                           \
-        }                                                                                       \
-        if (!d)                                                                                 \
-            return;                                                                             \
-        const T ca = (T)(sa / (double)n), ch = (T)(sh / (double)n);                             \
-        if (w) {                                                                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((g[i] * w[i] - ca) - (x[i] - mu) * r * ch) * r;                         \
-        } else {                                                                                \
-            TXL_SIMD                                                                            \
-            for (ptrdiff_t i = 0; i < n; i++)                                                   \
-                d[i] = ((g[i] - ca) - (x[i] - mu) * r * ch) * r;                                \
-        }                                                                                       \
-    }                                                                                           \
-                                                                                                \
+                                          const void *weight, double mean, const void *rstd_one,     \
+                                          double *dweight, double *dbias, const int center)          \
+    {                                                                                                \
+        typedef txw_real_##F T;                                                                      \
+        T *d = (T *)dst;                                                                             \
+        const T *g = (const T *)grad, *x = (const T *)src, *w = (const T *)weight;                   \
+        const T mu = (T)mean, r = *(const T *)rstd_one;                                              \
+        T a[TXW_BLOCK], ah[TXW_BLOCK];                                                               \
+        double sa = 0.0, sh = 0.0;                                                                   \
+        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                               \
+            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;                                     \
+            if (dweight) {                                                                           \
+                double *dw = dweight + i;                                                            \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t j = 0; j < k; j++)                                                    \
+                    dw[j] += (double)(g[i + j] * ((x[i + j] - mu) * r));                             \
+            }                                                                                        \
+            if (dbias) {                                                                             \
+                double *db = dbias + i;                                                              \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t j = 0; j < k; j++)                                                    \
+                    db[j] += (double)g[i + j];                                                       \
+            }                                                                                        \
+            if (!d)                                                                                  \
+                continue;                                                                            \
+            if (w) {                                                                                 \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t j = 0; j < k; j++) {                                                  \
+                    a[j] = g[i + j] * w[i + j];                                                      \
+                    ah[j] = a[j] * ((x[i + j] - mu) * r);                                            \
+                }                                                                                    \
+                if (center)                                                                          \
+                    sa += txw_sum_##F(a, k);                                                         \
+            } else {                                                                                 \
+                TXL_SIMD                                                                             \
+                for (ptrdiff_t j = 0; j < k; j++)                                                    \
+                    ah[j] = g[i + j] * ((x[i + j] - mu) * r);                                        \
+                if (center)                                                                          \
+                    sa += txw_sum_##F(g + i, k);                                                     \
+            }                                                                                        \
+            sh += txw_sum_##F(ah, k);                                                                \
+        }                                                                                            \
+        if (!d)                                                                                      \
+            return;                                                                                  \
+        const T ca = (T)(sa / (double)n), ch = (T)(sh / (double)n);                                  \
+        if (w) {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((g[i] * w[i] - ca) - (x[i] - mu) * r * ch) * r;                              \
+        } else {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                d[i] = ((g[i] - ca) - (x[i] - mu) * r * ch) * r;                                     \
+        }                                                                                            \
+    }                                                                                                \
+                                                                                                     \
     static void txw_layer_norm_backward_##F(void *dst, const void *grad, const void *src, ptrdiff_t n, \
-                                            const void *weight, const void *mean, const void *rstd, \
-                                            double *dweight, double *dbias)                     \
-    {                                                                                           \
+                                            const void *weight, const void *mean, const void *rstd,  \
+                                            double *dweight, double *dbias)                          \
+    {                                                                                                \
         txw_norm_backward_##F(dst, grad, src, n, weight, *(const txw_real_##F *)mean, rstd, dweight, dbias, 1); \
-    }                                                                                           \
-                                                                                                \
+    }                                                                                                \
+                                                                                                     \
     static void txw_rms_norm_backward_##F(void *dst, const void *grad, const void *src, ptrdiff_t n, \
-                                          const void *weight, const void *rstd, double *dweight) \
-    {                                                                                           \
-        txw_norm_backward_##F(dst, grad, src, n, weight, 0.0, rstd, dweight, NULL, 0);          \
+                                          const void *weight, const void *rstd, double *dweight)     \
+    {                                                                                                \
+        txw_norm_backward_##F(dst, grad, src, n, weight, 0.0, rstd, dweight, NULL, 0);               \
     }
 
 /* Mean and sum of squared deviations of float32 in one pass: in double, shifted by the
@@ -403,9 +403,9 @@ static void txw_stats_f64(const double *x, ptrdiff_t n, double *mean, double *m2
 TXW_DEFINE(f32)
 TXW_DEFINE(f64)
 
-#define TXW_SET(F)                                                                              \
+#define TXW_SET(F)                                                                                  \
     {txw_softmax_##F, txw_log_softmax_##F, txw_logsumexp_##F, txw_layer_norm_##F, txw_rms_norm_##F, \
-     txw_softmax_backward_##F, txw_log_softmax_backward_##F, txw_layer_norm_backward_##F,       \
+     txw_softmax_backward_##F, txw_log_softmax_backward_##F, txw_layer_norm_backward_##F,           \
      txw_rms_norm_backward_##F, txw_cross_entropy_##F, txw_cross_entropy_backward_##F, txw_moments_one_##F}
 
 static void tx_fill_rows(tx_kernels *k)
