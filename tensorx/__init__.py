@@ -1,0 +1,43 @@
+"""tensorx: tensors on the CPU and on Apple Metal, with every byte of memory explained.
+
+>>> import tensorx as tx
+>>> x = tx.ones(4)
+>>> x = x * 2.0 + 1.0          # written in place: nobody else holds the old x
+>>> x.tolist()
+[3.0, 3.0, 3.0, 3.0]
+"""
+
+from __future__ import annotations
+
+try:
+    from tensorx import _core
+except ImportError as error:
+    import os as _os
+
+    if not any(name.startswith("_core.") and name.endswith((".so", ".pyd")) for name in _os.listdir(_os.path.dirname(__file__))):
+        raise ImportError(
+            "tensorx._core is not built: this is the source folder. Run `pip install -e .` in it, "
+            "or leave the folder if tensorx is installed elsewhere."
+        ) from error
+    raise
+
+from tensorx.errors import *  # noqa: F403
+from tensorx.dtypes import *  # noqa: F403
+from tensorx.device import Device, default_device, device, devices, set_default_device
+from tensorx._core import Tensor
+from tensorx import layout, memory, metal
+from tensorx import tensor as _tensor_methods
+from tensorx.ops.elementwise import *  # noqa: F403
+from tensorx.ops.movement import *  # noqa: F403
+from tensorx.ops.creation import *  # noqa: F403
+from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
+from tensorx.tensor import astype
+
+__version__ = "0.1.0"
+__array_api_version__ = "2024.12"
+
+e = 2.718281828459045
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+pi = 3.141592653589793

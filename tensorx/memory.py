@@ -1,0 +1,79 @@
+"""What the memory does: counters, limits, measurements.
+
+>>> import tensorx as tx
+>>> x = tx.ones(1024)
+>>> with tx.memory.measure() as m:
+...     x = x * 2.0 + 1.0
+>>> m.bytes
+0
+"""
+
+from __future__ import annotations
+
+from tensorx import _core
+from tensorx.device import device as _device
+
+__all__ = ["empty_cache", "measure", "reset_peak", "set_limit", "stats"]
+
+
+class measure:
+    """Counts what this thread requests in a block: ``bytes``, ``allocations``, ``mib``.
+
+    Evaluates what is pending on entry, and what the block left pending on exit (not on an exception).
+    """
+
+    def __enter__(self):
+        _core.evaluate()
+        self.bytes = self.allocations = 0
+        self._start = _core.thread_counts()
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if kind is None:
+            _core.evaluate()
+        end = _core.thread_counts()
+        self.bytes = end[0] - self._start[0]
+        self.allocations = end[1] - self._start[1]
+
+    @property
+    def mib(self):
+        """Bytes in units of 2**20."""
+        return self.bytes / 2**20
+
+    def __repr__(self):
+        return f"measure(bytes={self.bytes}, allocations={self.allocations})"
+
+
+def stats(device="cpu"):
+    """Counters of a device: live, peak, requested, cached, system, scratch (bytes), allocations (a number), limit, cap."""
+    d = _device(device)
+    if d.type == "cpu":
+        return _core.cpu_stats()
+    return d.backend.stats()
+
+
+def set_limit(nbytes, device="cpu"):
+    """Refuses allocations that would raise the live bytes above nbytes; None: no limit."""
+    d = _device(device)
+    if d.type == "cpu":
+        _core.cpu_set_limit(nbytes)
+    else:
+        d.backend.set_limit(nbytes)
+
+
+def empty_cache(device="cpu"):
+    """Returns the cached blocks of a device to the system."""
+    d = _device(device)
+    if d.type == "cpu":
+        _core.cpu_empty_cache()
+    else:
+        d.backend.empty_cache()
+
+
+def reset_peak(device="cpu"):
+    """Sets the peak to what is live now."""
+    d = _device(device)
+    if d.type == "cpu":
+        _core.cpu_reset_peak()
+    else:
+        d.backend.reset_peak()
