@@ -1,0 +1,927 @@
+"""The one place that knows the C interface of ``bridge.m``.
+
+It finds and loads the shim, refuses one of another version, declares every signature, turns
+error codes into exceptions, and wraps handles in small classes: :class:`Instance` (a queue and
+a buffer pool), :class:`Buffer` and :class:`Kernel`.  Nothing here knows tensors.
+
+Every wait is a loop over calls that return after 50 ms, so that Ctrl-C and timeouts work.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import gc
+import importlib.util
+import os
+import platform
+import sys
+import threading
+import time
+from ctypes import c_char, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+
+from tensorx.errors import DeviceNotFoundError, MetalError, OutOfMemoryError
+
+ABI_VERSION = 1
+SLICE_MS = 50
+MAX_BINDINGS = 28
+MAX_CONSTANT_BYTES = 4096
+
+OK, PENDING = 0, 1
+E_ARGUMENT, E_NO_DEVICE, E_REFUSED, E_MEMORY, E_COMPILE, E_SERVICE = -1, -2, -3, -4, -5, -6
+E_COMMAND, E_POISONED, E_FORKED, E_EXCEPTION, E_CLOSED = -7, -8, -9, -10, -11
+
+READ, WRITE, OVERWRITE = 1, 2, 4
+ALLOC_HOST = 1
+GRID_IN_GROUPS = 1
+
+DEV_UNIFIED, DEV_LOW_POWER, DEV_HEADLESS, DEV_REMOVABLE, DEV_DEFAULT, DEV_REFUSED = 1, 2, 4, 8, 16, 32
+CAP_MATH_MODE, CAP_LANGUAGE_VERSION, CAP_ARCHITECTURE, CAP_FAMILY = 1, 2, 4, 8
+
+# Metal's own codes of MTLCommandBufferError.
+COMMAND_ERRORS = {
+    1: "internal error",
+    2: "timeout: the work took too long",
+    3: "page fault: memory outside of a buffer",
+    4: "access revoked, or ignored after earlier failures",
+    7: "not permitted",
+    8: "out of memory",
+    9: "invalid resource",
+    11: "device removed",
+    12: "stack overflow",
+}
+
+
+class ErrorStruct(ctypes.Structure):
+    _fields_ = [
+        ("code", c_int32),
+        ("detail", c_int32),
+        ("stamp", c_uint64),
+        ("message", c_char * 2048),
+        ("kernels", c_char * 1024),
+    ]
+
+
+class DeviceStruct(ctypes.Structure):
+    _fields_ = [
+        ("registry_id", c_uint64),
+        ("max_buffer_bytes", c_uint64),
+        ("working_set_bytes", c_uint64),
+        ("max_threadgroup_bytes", c_uint64),
+        ("max_threads", c_uint32 * 3),
+        ("flags", c_uint32),
+        ("families", c_uint32),
+        ("capabilities", c_uint32),
+        ("translated", c_uint32),
+        ("name", c_char * 128),
+        ("architecture", c_char * 64),
+        ("refusal", c_char * 256),
+    ]
+
+
+class OptionsStruct(ctypes.Structure):
+    _fields_ = [
+        ("memory_limit", c_uint64),
+        ("cache_limit", c_uint64),
+        ("buffer_limit", c_uint64),
+        ("batch_bytes", c_uint64),
+        ("batch_ops", c_uint64),
+        ("batch_dispatches", c_uint32),
+        ("page_bytes", c_uint32),
+        ("no_slabs", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class StatsStruct(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "requested allocations live live_buffers peak cached cached_buffers reserved metal_buffers driver "
+            "pool_hits system_allocations command_buffers dispatches waits compiled in_flight open_stamp horizon "
+            "failures poisoned gpu_nanoseconds pressure_events misuse"
+        ).split()
+    ]
+
+
+class BufferStruct(ctypes.Structure):
+    _fields_ = [
+        ("contents", c_void_p),
+        ("bytes", c_uint64),
+        ("capacity", c_uint64),
+        ("uid", c_uint64),
+        ("last_use", c_uint64),
+        ("last_write", c_uint64),
+        ("poison", c_uint64),
+        ("metal_buffer", c_void_p),
+        ("metal_offset", c_uint64),
+        ("exports", c_int32),
+        ("live", c_int32),
+    ]
+
+
+class KernelStruct(ctypes.Structure):
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("static_threadgroup_bytes", c_uint64),
+        ("max_threads", c_uint32),
+        ("execution_width", c_uint32),
+    ]
+
+
+class BindingStruct(ctypes.Structure):
+    _fields_ = [("buffer", c_void_p), ("offset", c_int64), ("item_bytes", c_uint32), ("access", c_uint32)]
+
+
+class DispatchStruct(ctypes.Structure):
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("bindings", ctypes.POINTER(BindingStruct)),
+        ("constants", c_char_p),
+        ("label", c_char_p),
+        ("grid", c_uint64 * 3),
+        ("origin", c_uint64 * 3),
+        ("ops", c_uint64),
+        ("group", c_uint32 * 3),
+        ("nbindings", c_uint32),
+        ("constant_bytes", c_uint32),
+        ("threadgroup_bytes", c_uint32),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class DispatchedStruct(ctypes.Structure):
+    _fields_ = [("stamp", c_uint64), ("must_wait", c_uint32), ("committed", c_uint32)]
+
+
+class MarkStruct(ctypes.Structure):
+    _fields_ = [("uid", c_uint64), ("stamp", c_uint64)]
+
+
+STRUCTS = {
+    1: ErrorStruct,
+    2: DeviceStruct,
+    3: OptionsStruct,
+    4: StatsStruct,
+    5: BufferStruct,
+    6: KernelStruct,
+    7: BindingStruct,
+    8: DispatchStruct,
+    9: DispatchedStruct,
+    10: MarkStruct,
+}
+
+_P = ctypes.POINTER
+_ERR = _P(ErrorStruct)
+_OUT_HANDLE = _P(c_void_p)
+
+# name -> (result, arguments)
+SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "txm_abi_version": (c_uint32, []),
+    "txm_struct_size": (c_uint32, [c_uint32]),
+    "txm_struct_last": (c_uint32, [c_uint32]),
+    "txm_build_info": (c_char_p, []),
+    "txm_forked": (c_int32, []),
+    "txm_test_knob": (c_int32, [c_char_p, c_int64]),
+    "txm_device_count": (c_int32, [_P(c_uint32), _ERR]),
+    "txm_device_get": (c_int32, [c_uint32, _P(DeviceStruct), _ERR]),
+    "txm_open": (c_int32, [c_uint32, _P(OptionsStruct), _OUT_HANDLE, _ERR]),
+    "txm_close": (c_int32, [c_void_p, _ERR]),
+    "txm_get_options": (c_int32, [c_void_p, _P(OptionsStruct), _ERR]),
+    "txm_set_options": (c_int32, [c_void_p, _P(OptionsStruct), _ERR]),
+    "txm_get_stats": (c_int32, [c_void_p, _P(StatsStruct), _ERR]),
+    "txm_reset_peak": (c_int32, [c_void_p, _ERR]),
+    "txm_alloc": (c_int32, [c_void_p, c_uint64, c_uint32, _OUT_HANDLE, _P(BufferStruct), _ERR]),
+    "txm_release": (None, [c_void_p]),
+    "txm_buffer_get": (c_int32, [c_void_p, _P(BufferStruct), _ERR]),
+    "txm_buffer_export": (c_int32, [c_void_p, c_int32]),
+    "txm_buffer_heal": (c_int32, [c_void_p, _ERR]),
+    "txm_trim": (c_int32, [c_void_p, c_uint64, _P(c_uint64), _ERR]),
+    "txm_kernel_get": (c_int32, [c_void_p, c_char_p, c_char_p, _P(KernelStruct), _ERR]),
+    "txm_kernel_release": (None, [c_void_p]),
+    "txm_encode": (c_int32, [c_void_p, _P(DispatchStruct), _P(DispatchedStruct), _ERR]),
+    "txm_commit": (c_int32, [c_void_p, _P(c_uint64), _ERR]),
+    "txm_wait": (c_int32, [c_void_p, c_uint64, c_uint32, _ERR]),
+    "txm_wait_buffer": (c_int32, [c_void_p, c_uint32, c_uint32, _ERR]),
+    "txm_poisoned": (c_int32, [c_void_p, _P(MarkStruct), c_uint32, _P(c_uint32), _ERR]),
+}
+
+
+# ---- finding and loading ---------------------------------------------------------------------
+
+
+def find() -> Optional[str]:
+    """Path of the shim: ``TENSORX_METAL_BRIDGE``, else the one built with the package, else None."""
+    named = os.environ.get("TENSORX_METAL_BRIDGE")
+    if named:
+        return os.path.abspath(named)
+    try:
+        spec = importlib.util.find_spec("tensorx.metal._bridge")
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec is not None else None
+
+
+class Bridge:
+    """The loaded shim: its path, what built it, and its functions as attributes."""
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            lib = ctypes.CDLL(path)
+        except OSError as error:
+            raise MetalError(f"the Metal bridge {path} cannot be loaded: {error}") from None
+        try:
+            lib.txm_abi_version.restype = c_uint32
+            found = lib.txm_abi_version()
+        except AttributeError:
+            raise MetalError(f"{path} is not a Metal bridge of tensorx: it has no txm_abi_version") from None
+        if found != ABI_VERSION:
+            raise MetalError(
+                f"the Metal bridge {path} has version {found}, this tensorx needs version {ABI_VERSION}: "
+                "build both from the same source (pip install --force-reinstall --no-deps .)"
+            )
+        for name, (restype, argtypes) in SIGNATURES.items():
+            try:
+                function = getattr(lib, name)
+            except AttributeError:
+                raise MetalError(f"the Metal bridge {path} has no function {name}: rebuild it") from None
+            function.restype, function.argtypes = restype, argtypes
+            setattr(self, name, function)
+        for which, struct in STRUCTS.items():
+            last = struct._fields_[-1][0]
+            theirs = (lib.txm_struct_size(which), lib.txm_struct_last(which))
+            ours = (ctypes.sizeof(struct), getattr(struct, last).offset)
+            if theirs != ours:
+                raise MetalError(
+                    f"the Metal bridge {path} lays {struct.__name__} out in {theirs[0]} bytes with {last} at "
+                    f"{theirs[1]}, this tensorx in {ours[0]} with {last} at {ours[1]}: build both from the same source"
+                )
+        self.lib = lib
+        self.build_info = lib.txm_build_info().decode()
+
+    def address(self, name: str) -> int:
+        """Address of a C function, for callers that need no Python (``txm_release`` above all)."""
+        return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
+
+    def __getattr__(self, name: str) -> Any:  # only names that are missing come here
+        raise AttributeError(f"the Metal bridge has no attribute {name!r}")
+
+
+_load_lock = threading.Lock()
+_loaded: dict[str, Bridge] = {}
+
+
+def load() -> Bridge:
+    """The shim of this process; loaded once and never unloaded."""
+    path = find()
+    if path is None:
+        raise MetalError(f"Metal is not available: {_no_bridge()}")
+    bridge = _loaded.get(path)
+    if bridge is None:
+        with _load_lock:
+            bridge = _loaded.get(path)
+            if bridge is None:
+                bridge = _loaded[path] = Bridge(path)
+    return bridge
+
+
+def _no_bridge() -> str:
+    if sys.platform != "darwin":
+        return (
+            f"this is {platform.system()}, and Metal exists on macOS only (for tests, TENSORX_METAL_BRIDGE names "
+            "a bridge that was built against the stand-in)"
+        )
+    return (
+        "the package was installed without its Metal bridge (tensorx.metal._bridge); install Xcode's Command Line "
+        "Tools (xcode-select --install) and reinstall tensorx"
+    )
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def error_from(err: ErrorStruct, where: str = "Metal", synchronous: bool = False) -> Exception:
+    """The exception that an error struct stands for; ``where`` names the device."""
+    code, message = err.code, _text(err.message)
+    if code in (E_COMMAND, E_POISONED) or (code == E_MEMORY and err.stamp):
+        kernels = _text(err.kernels)
+        word = COMMAND_ERRORS.get(err.detail)
+        text = f"{where}: command buffer {err.stamp} failed: {message}"
+        if code == E_POISONED:
+            text = f"{where}: {message}"
+        if err.detail:
+            text += f" (Metal error {err.detail}{', ' + word if word else ''})"
+        if kernels:
+            text += f"; its kernels, in order: {kernels}"
+            if "," in kernels and not synchronous:
+                text += ". TENSORX_METAL_SYNC=1 runs one kernel per command buffer and so names the one that failed"
+        if code == E_POISONED:
+            text += ". Overwrite the value, or compute it again"
+        return OutOfMemoryError(text) if code == E_MEMORY else MetalError(text)
+    if code == E_MEMORY:
+        return OutOfMemoryError(f"{where}: out of memory: {message}")
+    if code == E_NO_DEVICE:
+        return DeviceNotFoundError(f"{where}: {message}")
+    if code == E_COMPILE:
+        return MetalError(f"{where}: a kernel does not compile: {message}")
+    return MetalError(f"{where}: {message}")
+
+
+# ---- devices --------------------------------------------------------------------------------------
+
+
+class DeviceInfo(NamedTuple):
+    """What one GPU says about itself."""
+
+    ordinal: int
+    name: str
+    registry_id: int
+    architecture: str
+    unified: bool
+    low_power: bool
+    headless: bool
+    removable: bool
+    default: bool
+    families: int
+    capabilities: int
+    translated: bool
+    max_buffer_bytes: int
+    working_set_bytes: int
+    max_threadgroup_bytes: int
+    max_threads: tuple[int, int, int]
+    refusal: str
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether this is the Linux stand-in of the test suite."""
+        return "stand-in" in self.name.lower()
+
+
+def devices() -> list[DeviceInfo]:
+    """Every GPU, refused ones included; number 0 is the system's default."""
+    bridge = load()
+    count, err = c_uint32(), ErrorStruct()
+    if bridge.txm_device_count(count, err):
+        raise error_from(err)
+    found = []
+    for i in range(count.value):
+        s = DeviceStruct()
+        if bridge.txm_device_get(i, s, err):
+            raise error_from(err)
+        found.append(
+            DeviceInfo(
+                i,
+                _text(s.name),
+                s.registry_id,
+                _text(s.architecture),
+                bool(s.flags & DEV_UNIFIED),
+                bool(s.flags & DEV_LOW_POWER),
+                bool(s.flags & DEV_HEADLESS),
+                bool(s.flags & DEV_REMOVABLE),
+                bool(s.flags & DEV_DEFAULT),
+                s.families,
+                s.capabilities,
+                bool(s.translated),
+                s.max_buffer_bytes,
+                s.working_set_bytes,
+                s.max_threadgroup_bytes,
+                tuple(s.max_threads),
+                _text(s.refusal),
+            )
+        )
+    return found
+
+
+_PROBE = """#include <metal_stdlib>
+using namespace metal;
+kernel void probe(device uint *o [[buffer(0)]], uint i [[thread_position_in_grid]]) { o[i] = i; }
+"""
+_probed: dict[str, Optional[str]] = {}
+
+
+def unavailable_reason() -> Optional[str]:
+    """Why Metal cannot be used here, found step by step, or None where it can.
+
+    The steps: a system with Metal or a bridge named by hand; a bridge to load; one that loads (the
+    right architecture) and has the right version; no fork since it was loaded; a device; one that
+    is supported; a kernel of one line that compiles.
+    """
+    path = find()
+    if path is None:
+        return _no_bridge()
+    if not os.path.exists(path):
+        return f"there is no file {path} (named by TENSORX_METAL_BRIDGE)"
+    try:
+        bridge = load()
+    except MetalError as error:
+        text = str(error)
+        if "architecture" in text or "wrong ELF class" in text or "Exec format" in text:
+            text += f"; this Python runs as {platform.machine()}: reinstall tensorx with this Python"
+        return text
+    if bridge.txm_forked():
+        return "this is the child of a fork, where Metal cannot be used; start processes with spawn"
+    try:
+        found = devices()
+    except Exception as error:
+        return f"asking for devices failed: {error}"
+    if not found:
+        return (
+            "this system shows no Metal device: a session without a screen, a sandbox, or a virtual machine "
+            "without a GPU"
+        )
+    if found[0].refusal:
+        return f"{found[0].name} is not supported: {found[0].refusal}"
+    key = f"{path}:{found[0].registry_id}"
+    if key not in _probed:
+        try:
+            Instance(0, name="metal:0 (probe)").kernel(_PROBE, "probe")
+            _probed[key] = None
+        except Exception as error:
+            return f"{found[0].name}: {error}"
+    return _probed[key]
+
+
+# ---- handles ------------------------------------------------------------------------------------------
+
+
+class Kernel:
+    """A compiled kernel of one GPU: its name and the limits of its pipeline."""
+
+    __slots__ = ("_free", "execution_width", "handle", "max_threads", "name", "static_threadgroup_bytes")
+
+    def __init__(self, bridge: Bridge, name: str, s: KernelStruct):
+        self._free = bridge.txm_kernel_release
+        self.handle = s.kernel
+        self.name = name
+        self.max_threads = s.max_threads
+        self.execution_width = s.execution_width
+        self.static_threadgroup_bytes = s.static_threadgroup_bytes
+
+    def group(self, wanted: int) -> int:
+        """The largest power of two that is at most ``wanted`` and that this pipeline can run."""
+        return 1 << (min(wanted, self.max_threads).bit_length() - 1)
+
+    def __del__(self) -> None:
+        free = getattr(self, "_free", None)
+        if free is not None:
+            free(self.handle)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}, up to {self.max_threads} threads>"
+
+
+class Buffer:
+    """Memory of an instance.  It goes back to the pool when this object dies, or with ``release``.
+
+    ``contents`` is its host address, which may be touched after :meth:`Instance.wait_buffer`.
+    """
+
+    __slots__ = ("__weakref__", "_free", "capacity", "contents", "handle", "instance", "nbytes", "uid")
+
+    def __init__(self, instance: Instance, handle: int, s: BufferStruct):
+        self._free = instance.bridge.txm_release
+        self.instance = instance
+        self.handle: Optional[int] = handle
+        self.contents = s.contents
+        self.nbytes = s.bytes
+        self.capacity = s.capacity
+        self.uid = s.uid
+
+    def release(self) -> None:
+        """Give the memory back; never blocks and never fails."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self._free(handle)
+
+    def detach(self) -> int:
+        """Hand the handle over to somebody who will call ``txm_release`` himself."""
+        handle, self.handle = self.handle, None
+        if handle is None:
+            raise MetalError("this buffer was released")
+        return handle
+
+    def info(self) -> BufferStruct:
+        """Addresses, stamps, poison and exports as the shim sees them now."""
+        s, err = BufferStruct(), ErrorStruct()
+        if self.instance.bridge.txm_buffer_get(self.handle, s, err):
+            raise error_from(err, self.instance.name)
+        return s
+
+    def __del__(self) -> None:
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            self._free(handle)
+
+    def __repr__(self) -> str:
+        return f"<Buffer {self.uid} of {self.instance.name}, {self.nbytes} bytes>"
+
+
+class Binding(NamedTuple):
+    """One buffer argument: where it starts, in elements of ``item_bytes``, and what is done to it."""
+
+    buffer: Union[Buffer, int]
+    item_bytes: int
+    access: int = READ
+    offset: int = 0
+
+
+class _Call:
+    """Structs of one call to ``txm_encode``."""
+
+    __slots__ = ("bindings", "dispatch", "err", "out")
+
+    def __init__(self) -> None:
+        self.err = ErrorStruct()
+        self.dispatch = DispatchStruct()
+        self.bindings = (BindingStruct * MAX_BINDINGS)()
+        self.dispatch.bindings = ctypes.cast(self.bindings, _P(BindingStruct))
+        self.out = DispatchedStruct()
+
+
+# Reused, but never shared: a signal handler may dispatch while its thread is inside `encode`.
+_calls: collections.deque[_Call] = collections.deque()
+
+
+class Instance:
+    """A command queue with a buffer pool of its own on one GPU.
+
+    Parameters
+    ----------
+    ordinal : int
+        Which of :func:`devices`.
+    name : str
+        How messages call it.
+    options : dict
+        Limits; see ``txm_options`` in bridge.h.  What is left out keeps its default, or takes the
+        value of an environment variable such as ``TENSORX_METAL_BATCH_DISPATCHES``.
+    """
+
+    def __init__(self, ordinal: int = 0, name: Optional[str] = None, **options: int):
+        self.bridge = load()
+        self.ordinal = ordinal
+        self.name = name or f"metal:{ordinal}"
+        self.synchronous = os.environ.get("TENSORX_METAL_SYNC", "0") not in ("", "0")
+        struct = OptionsStruct()
+        for field, _ in OptionsStruct._fields_[:-1]:
+            value = options.pop(field, None)
+            if value is None:
+                value = int(os.environ.get(f"TENSORX_METAL_{field.upper()}") or 0)
+            setattr(struct, field, value)
+        if options:
+            raise TypeError(f"unknown options: {', '.join(options)}")
+        handle, err = c_void_p(), ErrorStruct()
+        if self.bridge.txm_open(ordinal, struct, handle, err):
+            if err.code == E_NO_DEVICE:
+                have = ", ".join(f"metal:{d.ordinal} ({d.name})" for d in devices()) or "none"
+                raise DeviceNotFoundError(f"{self.name} does not exist; Metal devices here: {have}")
+            raise error_from(err, self.name)
+        self.handle = handle.value
+        self.batch_ops = self.options().batch_ops
+        self.on_memory_short: list[Callable[[], Any]] = []
+        self._kernels: collections.OrderedDict[tuple[str, str], Kernel] = collections.OrderedDict()
+        self._kernels_lock = threading.Lock()
+        self._features: Optional[dict[str, bool]] = None
+
+    def __repr__(self) -> str:
+        return f"<Instance {self.name}>"
+
+    def _error(self, err: ErrorStruct) -> Exception:
+        return error_from(err, self.name, self.synchronous)
+
+    def _sliced(self, call: Callable[[ErrorStruct], int], timeout: Optional[float] = None) -> bool:
+        """Repeat a call that returns PENDING every 50 ms; False when the time is over."""
+        err = ErrorStruct()
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            code = call(err)
+            if code == OK:
+                return True
+            if code != PENDING:
+                raise self._error(err)
+            if end is not None and time.monotonic() >= end:
+                return False
+
+    # ---- limits and counters
+
+    def options(self) -> OptionsStruct:
+        """The limits in force."""
+        s, err = OptionsStruct(), ErrorStruct()
+        if self.bridge.txm_get_options(self.handle, s, err):
+            raise self._error(err)
+        return s
+
+    def set_options(self, **changes: int) -> None:
+        """Change limits by name; 0 restores a default.  The page size stays what it was."""
+        s, err = self.options(), ErrorStruct()
+        for field, value in changes.items():
+            if not hasattr(s, field):
+                raise TypeError(f"unknown option: {field}")
+            setattr(s, field, value)
+        if self.bridge.txm_set_options(self.handle, s, err):
+            raise self._error(err)
+        self.batch_ops = self.options().batch_ops
+
+    def stats(self) -> dict[str, int]:
+        """Counters by name; see ``txm_stats`` in bridge.h."""
+        s, err = StatsStruct(), ErrorStruct()
+        if self.bridge.txm_get_stats(self.handle, s, err):
+            raise self._error(err)
+        return {name: getattr(s, name) for name, _ in StatsStruct._fields_}
+
+    def reset_peak(self) -> None:
+        """Start the peak anew at what is live."""
+        err = ErrorStruct()
+        if self.bridge.txm_reset_peak(self.handle, err):
+            raise self._error(err)
+
+    # ---- buffers
+
+    def alloc(self, nbytes: int, host: bool = False) -> Buffer:
+        """Memory of ``nbytes``; with ``host``, memory that the GPU is done with.
+
+        Short of memory, it waits for the GPU, gives the pool back, runs ``on_memory_short`` and the
+        collector, and only then raises OutOfMemoryError.
+        """
+        handle, s, err = c_void_p(), BufferStruct(), ErrorStruct()
+        flags = ALLOC_HOST if host else 0
+        steps: Optional[list[Callable[[], Any]]] = None
+        while True:
+            code = self.bridge.txm_alloc(self.handle, nbytes, flags, handle, s, err)
+            if code == OK:
+                assert handle.value is not None
+                return Buffer(self, handle.value, s)
+            if code != E_MEMORY:
+                raise self._error(err)
+            if steps is None:
+                steps = [*self.on_memory_short, gc.collect, self._drain_and_trim]
+            if not steps:
+                raise self._error(err)
+            steps.pop(0)()
+
+    def _drain_and_trim(self) -> None:
+        try:
+            self.synchronize()
+        finally:
+            self.trim()
+
+    def trim(self, keep: int = 0) -> int:
+        """Return pooled memory to the system until at most ``keep`` bytes stay; bytes returned."""
+        freed, err = c_uint64(), ErrorStruct()
+        if self.bridge.txm_trim(self.handle, keep, freed, err):
+            raise self._error(err)
+        return freed.value
+
+    def export(self, buffer: Buffer, delta: int = 1) -> None:
+        """Count host views of a buffer: while there is one, every dispatch that binds it is waited for."""
+        self.bridge.txm_buffer_export(buffer.handle, delta)
+
+    def poisoned(self) -> dict[int, int]:
+        """Buffers (by uid) that a failed command buffer (by stamp) should have written."""
+        count, err = c_uint32(), ErrorStruct()
+        size = 64
+        while True:
+            marks = (MarkStruct * size)()
+            if self.bridge.txm_poisoned(self.handle, marks, size, count, err):
+                raise self._error(err)
+            if count.value <= size:
+                return {m.uid: m.stamp for m in marks[: count.value]}
+            size = count.value
+
+    # ---- host access
+
+    def wait_buffer(self, buffer: Union[Buffer, int], access: int = READ, timeout: Optional[float] = None) -> bool:
+        """Wait until the host may READ or WRITE a buffer; False if ``timeout`` seconds were not enough."""
+        handle = buffer.handle if isinstance(buffer, Buffer) else buffer
+        wait = self.bridge.txm_wait_buffer
+        return self._sliced(lambda err: wait(handle, access, SLICE_MS, err), timeout)
+
+    def heal(self, buffer: Buffer) -> None:
+        """Say that the host has overwritten a whole buffer."""
+        err = ErrorStruct()
+        if self.bridge.txm_buffer_heal(buffer.handle, err):
+            raise self._error(err)
+
+    def read(self, buffer: Buffer, offset: int = 0, nbytes: Optional[int] = None) -> bytes:
+        """A copy of bytes, after a wait for their writers."""
+        n = buffer.nbytes - offset if nbytes is None else nbytes
+        if offset < 0 or n < 0 or offset + n > buffer.nbytes:
+            raise ValueError(f"bytes {offset} to {offset + n} of a buffer of {buffer.nbytes}")
+        self.wait_buffer(buffer, READ)
+        return ctypes.string_at(buffer.contents + offset, n) if n else b""
+
+    def write(self, buffer: Buffer, data: Any, offset: int = 0) -> None:
+        """Copy bytes (anything with the buffer protocol) in, after a wait for all users."""
+        view = memoryview(data).cast("B")
+        n = view.nbytes
+        if offset < 0 or offset + n > buffer.nbytes:
+            raise ValueError(f"bytes {offset} to {offset + n} of a buffer of {buffer.nbytes}")
+        self.wait_buffer(buffer, WRITE)
+        if n:
+            (c_char * n).from_address(buffer.contents + offset)[:] = bytes(view)
+        if offset == 0 and n == buffer.nbytes:
+            self.heal(buffer)
+
+    # ---- kernels
+
+    def kernel(self, source: str, name: str) -> Kernel:
+        """Function ``name`` of ``source``, compiled at its first use."""
+        key = (name, source)
+        with self._kernels_lock:
+            kernel = self._kernels.get(key)
+            if kernel is not None:
+                self._kernels.move_to_end(key)
+                return kernel
+        s, err = KernelStruct(), ErrorStruct()
+        if self.bridge.txm_kernel_get(self.handle, source.encode(), name.encode(), s, err):
+            raise self._error(err)
+        kernel = Kernel(self.bridge, name, s)
+        with self._kernels_lock:
+            kernel = self._kernels.setdefault(key, kernel)
+            while len(self._kernels) > 1024:
+                self._kernels.popitem(last=False)
+        return kernel
+
+    def features(self) -> dict[str, bool]:
+        """What kernels may use here, found by trying: ``simd`` (simd_sum and shuffles), ``matrix``
+        (simdgroup_matrix).  ``TENSORX_METAL_WITHOUT=simd,matrix`` hides them."""
+        if self._features is None:
+            hidden = os.environ.get("TENSORX_METAL_WITHOUT", "").split(",")
+            found = {}
+            for feature, probe in _FEATURE_PROBES.items():
+                try:
+                    found[feature] = feature not in hidden and self.kernel(probe, "probe") is not None
+                except MetalError:
+                    found[feature] = False
+            self._features = found
+        return self._features
+
+    # ---- work
+
+    def encode(
+        self,
+        kernel: Kernel,
+        bindings: Sequence[Binding],
+        grid: Sequence[int],
+        constants: bytes = b"",
+        *,
+        group: Sequence[int] = (0, 0, 0),
+        in_groups: bool = False,
+        threadgroup_bytes: int = 0,
+        ops: int = 0,
+        label: Optional[str] = None,
+        split: Optional[int] = None,
+    ) -> int:
+        """Encode one dispatch and return its stamp.
+
+        ``grid`` counts threads, or threadgroups with ``in_groups``; a ``group`` of 0 is chosen from
+        the pipeline's limits.  Work estimated above ``batch_ops`` operations is cut along dimension
+        ``split`` of the grid into dispatches with origins of their own.
+        """
+        size = [int(n) for n in grid] + [1] * (3 - len(grid))
+        pieces = 1
+        if split is not None and ops > self.batch_ops:
+            pieces = min(-(-ops // self.batch_ops), size[split])
+        if pieces == 1:
+            return self._encode(kernel, bindings, size, (0, 0, 0), constants, group, in_groups, threadgroup_bytes, ops, label)
+        assert split is not None
+        stamp, at, whole = 0, 0, size[split]
+        step = -(-whole // pieces)
+        if not in_groups and group[split]:
+            step = -(-step // group[split]) * group[split]
+        while at < whole:
+            size[split] = min(step, whole - at)
+            origin = [0, 0, 0]
+            origin[split] = at
+            stamp = self._encode(
+                kernel, bindings, size, origin, constants, group, in_groups, threadgroup_bytes, ops // pieces, label
+            )
+            at += step
+        return stamp
+
+    def _encode(
+        self,
+        kernel: Kernel,
+        bindings: Sequence[Binding],
+        grid: Sequence[int],
+        origin: Sequence[int],
+        constants: bytes,
+        group: Sequence[int],
+        in_groups: bool,
+        threadgroup_bytes: int,
+        ops: int,
+        label: Optional[str],
+    ) -> int:
+        if len(bindings) > MAX_BINDINGS:
+            raise MetalError(f"{self.name}: {label or kernel.name}: {len(bindings)} buffers, the limit is {MAX_BINDINGS}")
+        try:
+            call = _calls.pop()
+        except IndexError:
+            call = _Call()
+        d = call.dispatch
+        d.kernel = kernel.handle
+        d.constants = constants
+        d.constant_bytes = len(constants)
+        d.label = label.encode() if label else None
+        d.grid[0], d.grid[1], d.grid[2] = grid
+        d.origin[0], d.origin[1], d.origin[2] = origin
+        g = tuple(group) + (1,) * (3 - len(group))
+        d.group[0], d.group[1], d.group[2] = g
+        d.ops = ops
+        d.nbindings = len(bindings)
+        d.threadgroup_bytes = threadgroup_bytes
+        d.flags = GRID_IN_GROUPS if in_groups else 0
+        for slot, (buffer, item_bytes, access, offset) in zip(call.bindings, bindings):
+            slot.buffer = buffer.handle if isinstance(buffer, Buffer) else buffer
+            slot.item_bytes = item_bytes
+            slot.access = access
+            slot.offset = offset
+        encode, handle, out, err = self.bridge.txm_encode, self.handle, call.out, call.err
+        code = encode(handle, d, out, err)
+        while code == PENDING:
+            code = encode(handle, d, out, err)
+        if code != OK:
+            raise self._error(err)
+        stamp, must_wait = out.stamp, out.must_wait
+        _calls.append(call)
+        if must_wait:
+            self.wait(stamp)
+        return stamp
+
+    def commit(self) -> int:
+        """Hand everything encoded so far to the GPU; the stamp to wait for."""
+        stamp, err = c_uint64(), ErrorStruct()
+        if self.bridge.txm_commit(self.handle, stamp, err):
+            raise self._error(err)
+        return stamp.value
+
+    def wait(self, stamp: int, timeout: Optional[float] = None) -> bool:
+        """Wait for every command buffer up to ``stamp``; False if ``timeout`` seconds were not enough.
+
+        Raises what went wrong in them, if nobody was told yet.
+        """
+        wait, handle = self.bridge.txm_wait, self.handle
+        return self._sliced(lambda err: wait(handle, stamp, SLICE_MS, err), timeout)
+
+    def synchronize(self, timeout: Optional[float] = None) -> bool:
+        """Commit and wait for everything encoded so far; failures of any of it are raised."""
+        stamp, err = c_uint64(), ErrorStruct()
+        failures: dict[int, Exception] = {}
+
+        def note() -> None:
+            error = self._error(err)
+            if not err.stamp:
+                raise error
+            failures.setdefault(err.stamp, error)
+
+        if self.bridge.txm_commit(self.handle, stamp, err):
+            note()
+        end = None if timeout is None else time.monotonic() + timeout
+        code = PENDING
+        while stamp.value and code == PENDING:
+            code = self.bridge.txm_wait(self.handle, stamp.value, SLICE_MS, err)
+            if code == PENDING and end is not None and time.monotonic() >= end:
+                return False
+        if code not in (OK, PENDING):
+            note()
+        while self.bridge.txm_commit(self.handle, stamp, err):  # the failures behind the first one
+            note()
+        if failures:
+            first, *others = failures.values()
+            if others:
+                first = type(first)(f"{first} (and {len(others)} more command buffers failed)")
+            raise first
+        return True
+
+    def close(self) -> None:
+        """Finish all work and give the pool back.  Buffers that live on stay readable."""
+        close, handle = self.bridge.txm_close, self.handle
+        self._sliced(lambda err: close(handle, err))
+
+
+_FEATURE_PROBES = {
+    "simd": """#include <metal_stdlib>
+using namespace metal;
+kernel void probe(device float *o [[buffer(0)]], uint i [[thread_position_in_grid]],
+                  uint lane [[thread_index_in_simdgroup]]) {
+    float s = simd_sum(o[i]) + simd_shuffle_down(o[i], 1);
+    if (lane == 0) o[i] = s;
+}
+""",
+    "matrix": """#include <metal_stdlib>
+using namespace metal;
+kernel void probe(device float *o [[buffer(0)]]) {
+    simdgroup_matrix<float, 8, 8> a, b, c = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    simdgroup_load(a, o, 8);
+    simdgroup_load(b, o, 8);
+    simdgroup_multiply_accumulate(c, a, b, c);
+    simdgroup_store(c, o, 8);
+}
+""",
+}

@@ -1,0 +1,260 @@
+"""Gather, scatter, accumulation and masks along one axis.
+
+Which index was out of range is known on the GPU only: a kernel then sets a bit in a status word, and
+:class:`Status` turns it into an IndexError at the next wait.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from . import codegen, sorting
+from .bridge import OVERWRITE, READ, WRITE, Binding, Instance
+from .codegen import FLOATS, ITEM_BYTES, STORAGE
+from .launch import Array, array, fill, thread_count, words
+
+INDEX_DTYPES = ("int32", "int64")
+
+
+class Status:
+    """Status words of kernels that can find bad values, and the messages that belong to them."""
+
+    SLOTS = 64
+
+    def __init__(self, inst: Instance):
+        self.inst = inst
+        self.buffer = inst.alloc(4 * self.SLOTS, host=True)
+        inst.write(self.buffer, bytes(4 * self.SLOTS))
+        self._lock = threading.Lock()
+        self._messages: dict[int, tuple[int, Exception]] = {}  # slot -> (stamp, what to raise)
+        self._next = 0
+
+    def slot(self, error: Exception) -> int:
+        """A word for one dispatch; whoever filled the ring waits for the oldest."""
+        with self._lock:
+            full = len(self._messages) == self.SLOTS
+        if full:
+            self.inst.synchronize()
+            self.check()
+        with self._lock:
+            while self._next in self._messages:
+                self._next = (self._next + 1) % self.SLOTS
+            slot, self._next = self._next, (self._next + 1) % self.SLOTS
+            self._messages[slot] = (0, error)
+        return slot
+
+    def binding(self, slot: int) -> Binding:
+        """The word as an argument."""
+        return Binding(self.buffer, 4, READ | WRITE, slot)
+
+    def stamped(self, slot: int, stamp: int) -> None:
+        """Say which command buffer holds the dispatch."""
+        with self._lock:
+            self._messages[slot] = (stamp, self._messages[slot][1])
+
+    def pending(self) -> bool:
+        """Whether any dispatch still has to be looked at."""
+        return bool(self._messages)
+
+    def check(self) -> None:
+        """After a wait: raise what completed kernels have found, the oldest first."""
+        if not self._messages:
+            return
+        horizon = self.inst.stats()["horizon"]
+        with self._lock:
+            done = sorted((stamp, slot) for slot, (stamp, _) in self._messages.items() if 0 < stamp < horizon)
+            if not done:
+                return
+            flags = memoryview(self.inst.read(self.buffer)).cast("I")
+            found = None
+            bad = []
+            for _, slot in done:
+                _, error = self._messages.pop(slot)
+                if flags[slot]:
+                    bad.append(slot)
+                    found = found or error
+        for slot in bad:
+            fill(self.inst, array(self.buffer, "uint32", (1,), slot), 0, "status")
+        if found is not None:
+            raise found
+
+
+_ZERO = {name: ("float2(0.0f, 0.0f)" if kind == "float2" else f"{kind}(0)") for name, kind in STORAGE.items()}
+_MOVE = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+
+
+@functools.lru_cache(maxsize=256)
+def _text(dtype: str, index: str, which: str) -> str:
+    item = STORAGE[dtype]
+    if dtype in FLOATS:
+        add = {"float32": "sum + v", "float16": "f16_round(sum + v)", "bfloat16": "bf16_round(sum + v)"}[dtype]
+    elif dtype == "complex64":
+        add = "float2(sum.x + v.x, sum.y + v.y)"
+    elif dtype == "bool":
+        add = "sum || v"
+    else:
+        wide = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"
+        add = f"{item}({wide}(sum) + {wide}(v))"
+    return codegen.fill(
+        "indexing", {dtype},
+        GATHER=int(which == "gather"), SCATTER=int(which == "scatter"), ACCUMULATE=int(which == "accumulate"),
+        COMPACT=int(which == "compact"), ITEM=item, INDEX_TYPE=STORAGE[index], ZERO=_ZERO[dtype],
+        REGISTER=codegen.REGISTER[dtype], ADD=add, STORE=codegen.store_text("sum", dtype),
+        LOAD_TARGET=codegen.load_text("q", "0", dtype),
+        LOAD_SOURCE=codegen.load_text("p", "m * long(arg[6])", dtype),
+    )  # fmt: skip
+
+
+def _three(a: Array) -> tuple[int, int, int]:
+    if len(a.shape) != 3:
+        raise ValueError("arrays here have three dimensions (outer, axis, inner)")
+    return a.strides  # type: ignore[return-value]
+
+
+def _moved(a: Array) -> Array:
+    """The same bytes as unsigned integers: a move keeps every bit."""
+    return a._replace(dtype=_MOVE[ITEM_BYTES[a.dtype]])
+
+
+def gather(inst: Instance, source: Array, index: Array, target: Array, status: Status, error: Exception) -> int:
+    """target[o, m, i] = source[o, index[o, m, i], i]; ``error`` is raised later if an index is out of range."""
+    if target.size == 0:
+        return 0
+    source, target = _moved(source), _moved(target)
+    outer, m, inner = target.shape
+    kernel = inst.kernel(_text(source.dtype, index.dtype, "gather"), "gather")
+    threads = thread_count(target.size)
+    arguments = words(
+        target.size, threads, m, inner, source.shape[1], *_three(source), *_three(index), *_three(target)
+    )
+    slot = status.slot(error)
+    bindings = [source.binding(READ), index.binding(READ), target.binding(WRITE), status.binding(slot)]
+    stamp = inst.encode(kernel, bindings, (threads,), arguments, ops=4 * target.size, label="gather")
+    status.stamped(slot, stamp)
+    return stamp
+
+
+def scatter(inst: Instance, source: Array, index: Array, target: Array, status: Status, error: Exception) -> int:
+    """target[o, index[o, m, i], i] = source[o, m, i]; of several writes to one place the last m wins."""
+    outer, m, inner = source.shape
+    if source.size == 0 or target.size == 0:
+        return 0
+    source, target = _moved(source), _moved(target)
+    text = _text(source.dtype, index.dtype, "scatter")
+    n = target.shape[1]
+    winner = inst.alloc(4 * outer * n * inner)
+    fill(inst, array(winner, "uint32", (outer * n * inner,), whole=True), 0, "scatter (clear)")
+    threads = thread_count(source.size)
+    arguments = words(source.size, threads, m, inner, n, *_three(source), *_three(index), *_three(target))
+    slot = status.slot(error)
+    claims = Binding(winner, 4, READ | WRITE)
+    bindings = [index.binding(READ), claims, status.binding(slot)]
+    kernel = inst.kernel(text, "scatter_claim")
+    stamp = inst.encode(kernel, bindings, (threads,), arguments, ops=8 * source.size, label="scatter (claim)")
+    status.stamped(slot, stamp)
+    bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), claims._replace(access=READ)]
+    stamp = inst.encode(
+        inst.kernel(text, "scatter"), bindings, (threads,), arguments, ops=4 * source.size, label="scatter"
+    )
+    winner.release()
+    return stamp
+
+
+def accumulate(inst: Instance, source: Array, index: Array, target: Array, status: Status, error: Exception) -> int:
+    """target[o, index[o, m, i], i] += source[o, m, i] in the order of m: the same bits every time.
+
+    A long one-dimensional index (strides 0 but along the axis) is sorted first, so that the work
+    grows with the sizes' sum and not with their product.
+    """
+    outer, m, inner = source.shape
+    n = target.shape[1]
+    if source.size == 0 or target.size == 0:
+        return 0
+    text = _text(source.dtype, index.dtype, "accumulate")
+    count = target.size
+    threads = thread_count(count)
+    plain = index.strides[0] == 0 and index.strides[2] == 0
+    strides = (*_three(source), *_three(index), *_three(target))
+    slot = status.slot(error)
+    if not plain or m <= 128:
+        arguments = words(count, threads, n, inner, m, *strides)
+        bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), status.binding(slot)]
+        stamp = inst.encode(
+            inst.kernel(text, "accumulate"), bindings, (threads,), arguments, ops=2 * count * m, label="accumulate"
+        )
+        status.stamped(slot, stamp)
+        return stamp
+    # indices checked and made non-negative, then sorted with their places
+    size = ITEM_BYTES[index.dtype]
+    line = Array(index.buffer, index.dtype, (1, m, 1), (0, index.strides[1], 0), index.offset)
+    clean = inst.alloc(size * m)
+    tidy = array(clean, index.dtype, (1, m, 1), whole=True)
+    _normalise(inst, line, tidy, n, status, slot)
+    keys, order = inst.alloc(size * m), inst.alloc(8 * m)
+    sorting.sort(
+        inst, tidy, 1, array(keys, index.dtype, (1, m, 1), whole=True), array(order, "int64", (1, m, 1), whole=True)
+    )
+    bindings = [
+        source.binding(READ), Binding(keys, size, READ), target.binding(READ | WRITE), Binding(order, 8, READ)
+    ]  # fmt: skip
+    arguments = words(count, threads, n, inner, m, *strides)
+    ops = 4 * count + 4 * source.size
+    stamp = inst.encode(
+        inst.kernel(text, "accumulate_sorted"), bindings, (threads,), arguments, ops=ops, label="accumulate"
+    )
+    for buffer in (clean, keys, order):
+        buffer.release()
+    return stamp
+
+
+def _normalise(inst: Instance, index: Array, out: Array, n: int, status: Status, slot: int) -> None:
+    """out = index, from the end where negative; an index out of range becomes n and sets the status word."""
+    body = f"""
+kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
+                      device {STORAGE[index.dtype]} *out [[buffer(1)]], device atomic_uint *status [[buffer(2)]],
+                      constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]],
+                      uint tid [[thread_position_in_grid]])
+{{
+    for (ulong e = tid; e < arg[0]; e += arg[1]) {{
+        const long raw = long(index[off[0] + long(e) * long(arg[2])]);
+        const long n = long(arg[3]);
+        long j = raw < 0 ? raw + n : raw;
+        if (j < 0 || j >= n) {{
+            atomic_fetch_or_explicit(status + off[2], 1u, memory_order_relaxed);
+            j = n;
+        }}
+        out[off[1] + long(e)] = {STORAGE[index.dtype]}(j);
+    }}
+}}
+"""
+    m = index.size
+    threads = thread_count(m)
+    kernel = inst.kernel(codegen.prelude(body, ()) + body, "normalise")
+    bindings = [index.binding(READ), out.binding(WRITE), status.binding(slot)]
+    stamp = inst.encode(kernel, bindings, (threads,), words(m, threads, index.strides[1], n), ops=4 * m, label="normalise")
+    status.stamped(slot, stamp)
+
+
+def nonzero(inst: Instance, mask: Array, allocate: Any) -> tuple[int, Any]:
+    """Positions of the true elements of a dense one-dimensional bool array.
+
+    Their number is read back, which waits; ``allocate(count)`` gives the int64 array to fill.  Returns
+    the number and that array.
+    """
+    n = mask.size
+    if n == 0:
+        return 0, allocate(0)
+    position = inst.alloc(8 * n)
+    places = array(position, "int64", (1, n, 1), whole=True)
+    sorting.scan(inst, "sum", mask._replace(shape=(1, n, 1), strides=(0, 1, 0)), 1, places)
+    count = int.from_bytes(inst.read(position, 8 * (n - 1), 8), "little")
+    out = allocate(count)
+    if count:
+        kernel = inst.kernel(_text("bool", "int64", "compact"), "compact")
+        threads = thread_count(n)
+        bindings = [mask.binding(READ), Binding(position, 8, READ), out.binding(WRITE | OVERWRITE)]
+        inst.encode(kernel, bindings, (threads,), words(n, threads), ops=2 * n, label="nonzero")
+    position.release()
+    return count, out

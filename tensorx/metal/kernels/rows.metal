@@ -1,0 +1,184 @@
+// Kernels that see a whole row: softmax and its kin, layer_norm, rms_norm. A row has n elements, stride
+// `step` apart; row number (o, i) starts at o * outer + i * inner. With $GROUPED one threadgroup shares a
+// row, otherwise a thread has it to itself and the group functions are the identity.
+
+#if $GROUPED
+#define ROW_PARAMETERS threadgroup float *sh [[threadgroup(0)]], uint3 tg [[threadgroup_position_in_grid]], \
+                       uint lid [[thread_index_in_threadgroup]], uint3 group [[threads_per_threadgroup]]
+#define ROW_SETUP const ulong row = ulong(tg.x) + ulong(tg.y) * 0x40000000UL; const uint threads = group.x;
+#define GROUP_MAX(x) group_max(x, sh, lid, threads)
+#define GROUP_SUM(x) group_sum(x, sh, lid, threads)
+inline float group_max(float x, threadgroup float *sh, uint lid, uint threads)
+{
+    sh[lid] = x;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint d = threads / 2u; d > 0u; d /= 2u) {
+        if (lid < d)
+            sh[lid] = MAX(sh[lid], sh[lid + d]);
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    float r = sh[0];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    return r;
+}
+inline float group_sum(float x, threadgroup float *sh, uint lid, uint threads)
+{
+    sh[lid] = x;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint d = threads / 2u; d > 0u; d /= 2u) {
+        if (lid < d)
+            sh[lid] += sh[lid + d];
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    float r = sh[0];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    return r;
+}
+#else
+#define ROW_PARAMETERS uint2 tid [[thread_position_in_grid]]
+#define ROW_SETUP const ulong row = ulong(tid.x) + ulong(tid.y) * 0x40000000UL; const uint lid = 0; const uint threads = 1;
+#define GROUP_MAX(x) (x)
+#define GROUP_SUM(x) (x)
+#endif
+
+// The sum over a row in a pair, so that long rows lose nothing.
+#define ROW_SUM(result, term)                                                                                   \
+    float result;                                                                                               \
+    {                                                                                                           \
+        float2 s = float2(0.0f, 0.0f);                                                                          \
+        for (ulong j = lid; j < n; j += threads) {                                                              \
+            float2 t = two_sum(s.x, term);                                                                      \
+            s = float2(t.x, s.y + t.y);                                                                         \
+        }                                                                                                       \
+        result = GROUP_SUM(ISFINITE(s.x) ? s.x + s.y : s.x);                                                    \
+    }
+
+#define ROW_ADDRESSES                                                                                           \
+    const ulong rows = arg[0];                                                                                  \
+    const ulong n = arg[1];                                                                                     \
+    if (row >= rows)                                                                                            \
+        return;                                                                                                 \
+    const ulong o = row / arg[2];                                                                               \
+    const ulong i = row - o * arg[2];                                                                           \
+    const long step = long(arg[5]);                                                                             \
+    device const $IN *p = in + off[0] + long(o) * long(arg[3]) + long(i) * long(arg[4]);                        \
+    const long out_step = long(arg[8]);                                                                         \
+    device $OUT *q = out + off[1] + long(o) * long(arg[6]) + long(i) * long(arg[7]);
+
+#define AT(j) $LOAD
+#define WRITE_AT(j, y) q[long(j) * out_step] = $STORE
+
+#if $SOFTMAX
+kernel void softmax(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                    constant long *off [[buffer(2)]], constant ulong *arg [[buffer(3)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    float most = -INFINITY;
+    for (ulong j = lid; j < n; j += threads)
+        most = MAX(most, AT(j));
+    const float top = GROUP_MAX(most);
+    ROW_SUM(total, EXP(AT(j) - top))
+    for (ulong j = lid; j < n; j += threads) {
+        const float x = AT(j) - top;
+        const float e = EXP(x);
+        const float y = e / total;
+        WRITE_AT(j, y);
+    }
+}
+kernel void log_softmax(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                        constant long *off [[buffer(2)]], constant ulong *arg [[buffer(3)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    float most = -INFINITY;
+    for (ulong j = lid; j < n; j += threads)
+        most = MAX(most, AT(j));
+    const float top = GROUP_MAX(most);
+    ROW_SUM(total, EXP(AT(j) - top))
+    const float shift = LOG(total);
+    for (ulong j = lid; j < n; j += threads) {
+        const float x = AT(j) - top;
+        const float y = x - shift;
+        WRITE_AT(j, y);
+    }
+}
+kernel void logsumexp(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                      constant long *off [[buffer(2)]], constant ulong *arg [[buffer(3)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    float most = -INFINITY;
+    for (ulong j = lid; j < n; j += threads)
+        most = MAX(most, AT(j));
+    const float top = GROUP_MAX(most);
+    const float base = ISFINITE(top) || ISNAN(top) ? top : 0.0f; // all -inf, or an inf
+    ROW_SUM(total, EXP(AT(j) - base))
+    if (lid == 0u) {
+        const float y = base + LOG(total);
+        WRITE_AT(0, y);
+    }
+}
+#endif
+
+#if $NORM
+// Biased variance from the centred values; mean and rstd are saved for the gradient where asked for.
+kernel void layer_norm(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                       device const $WEIGHT *weight [[buffer(2)]], device const $WEIGHT *bias [[buffer(3)]],
+                       device float *mean_out [[buffer(4)]], device float *rstd_out [[buffer(5)]],
+                       constant long *off [[buffer(6)]], constant ulong *arg [[buffer(7)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    const float eps = as_type<float>(uint(arg[9]));
+    const ulong flags = arg[10];
+    ROW_SUM(total, AT(j))
+    const float mean = total / float(n);
+    ROW_SUM(squares, (AT(j) - mean) * (AT(j) - mean))
+    const float variance = squares / float(n);
+    const float rstd = 1.0f / SQRT(variance + eps);
+    for (ulong j = lid; j < n; j += threads) {
+        const float centred = AT(j) - mean;
+        float y = centred * rstd;
+        if ((flags & 1UL) != 0UL) {
+            device const $WEIGHT *w = weight + off[2];
+            const float scaled = y * ($LOAD_WEIGHT);
+            y = scaled;
+        }
+        if ((flags & 2UL) != 0UL) {
+            device const $WEIGHT *w = bias + off[3];
+            const float shifted = y + ($LOAD_WEIGHT);
+            y = shifted;
+        }
+        WRITE_AT(j, y);
+    }
+    if (lid == 0u && (flags & 4UL) != 0UL) {
+        mean_out[off[4] + long(row)] = mean;
+        rstd_out[off[5] + long(row)] = rstd;
+    }
+}
+kernel void rms_norm(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                     device const $WEIGHT *weight [[buffer(2)]], device const $WEIGHT *bias [[buffer(3)]],
+                     device float *mean_out [[buffer(4)]], device float *rstd_out [[buffer(5)]],
+                     constant long *off [[buffer(6)]], constant ulong *arg [[buffer(7)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    const float eps = as_type<float>(uint(arg[9]));
+    const ulong flags = arg[10];
+    ROW_SUM(squares, AT(j) * AT(j))
+    const float mean = squares / float(n);
+    const float rstd = 1.0f / SQRT(mean + eps);
+    for (ulong j = lid; j < n; j += threads) {
+        float y = AT(j) * rstd;
+        if ((flags & 1UL) != 0UL) {
+            device const $WEIGHT *w = weight + off[2];
+            const float scaled = y * ($LOAD_WEIGHT);
+            y = scaled;
+        }
+        WRITE_AT(j, y);
+    }
+    if (lid == 0u && (flags & 4UL) != 0UL)
+        rstd_out[off[5] + long(row)] = rstd;
+}
+#endif

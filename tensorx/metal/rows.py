@@ -1,0 +1,117 @@
+"""Kernels that need a whole row at once: softmax, log_softmax, logsumexp, layer_norm, rms_norm.
+
+float32, float16 and bfloat16; everything is computed in float and rounded when it is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Optional
+
+from . import codegen
+from .bridge import READ, WRITE, Instance
+from .codegen import FLOATS, STORAGE
+from .launch import Array, collapse, scalar_word, words
+
+SMALL = 16  # rows up to here belong to one thread each
+
+
+@functools.lru_cache(maxsize=128)
+def _text(dtype: str, out: str, weight: str, norm: bool, grouped: bool) -> str:
+    return codegen.fill(
+        "rows",
+        IN=STORAGE[dtype], OUT=STORAGE[out], WEIGHT=STORAGE[weight],
+        LOAD=codegen.load_text("p", "long(j) * step", dtype),
+        STORE=codegen.store_text("y", out),
+        LOAD_WEIGHT=codegen.load_text("w", "j", weight),
+        SOFTMAX=int(not norm), NORM=int(norm), GROUPED=int(grouped),
+    )  # fmt: skip
+
+
+def _geometry(x: Array, axis: int, out: Array, out_row: bool) -> list[int]:
+    """rows, n, inner count, then the strides (outer, inner, element) of both arrays."""
+    ndim = len(x.shape)
+    axis %= ndim
+    others = [d for d in range(ndim) if d != axis]
+    out_strides = out.strides if len(out.strides) == ndim else None
+    if out_strides is None:  # the axis is gone from the result
+        out_strides = (*out.strides[:axis], 0, *out.strides[axis:])
+    dims, (a, b) = collapse([x.shape[d] for d in others], [[s[d] for d in others] for s in (x.strides, out_strides)])
+    if len(dims) > 2:
+        raise ValueError("rows in more than two dimensions; make the operand C-ordered first")
+    dims, a, b = [1] * (2 - len(dims)) + dims, [0] * (2 - len(a)) + a, [0] * (2 - len(b)) + b
+    step = out_strides[axis] if out_row else 0
+    return [math.prod(dims), x.shape[axis], dims[1], a[0], a[1], x.strides[axis], b[0], b[1], step]
+
+
+def rows_fit(x: Array, axis: int, out: Array) -> bool:
+    """Whether the rows of both arrays can be addressed without a copy."""
+    try:
+        _geometry(x, axis, out, True)
+    except ValueError:
+        return False
+    return True
+
+
+def _run(inst: Instance, name: str, text_of: functools.partial, geometry: list[int], extra: list[int], bindings: list, cost: int) -> int:
+    rows, n = geometry[0], geometry[1]
+    if rows == 0 or n == 0:
+        return 0
+    grouped = n > SMALL
+    kernel = inst.kernel(text_of(grouped=grouped), name)
+    arguments = words(*geometry, *extra)
+    ops = rows * n * cost
+    high = -(-rows // 0x40000000)
+    if not grouped:
+        return inst.encode(kernel, bindings, (min(rows, 0x40000000), high), arguments, ops=ops, label=name)
+    threads = kernel.group(256)
+    while threads > kernel.execution_width and threads >= 2 * n:
+        threads //= 2
+    return inst.encode(
+        kernel, bindings, (min(rows, 0x40000000), high), arguments,
+        group=(threads, 1, 1), in_groups=True, threadgroup_bytes=4 * threads, ops=ops, label=name,
+    )  # fmt: skip
+
+
+def softmax(inst: Instance, x: Array, axis: int, out: Array, kind: str = "softmax") -> int:
+    """``kind``: softmax, log_softmax (``out`` shaped as x) or logsumexp (``out`` without the axis)."""
+    if x.dtype not in FLOATS:
+        raise ValueError(f"{kind} of {x.dtype}")
+    text_of = functools.partial(_text, x.dtype, out.dtype, "float32", False)
+    bindings = [x.binding(READ), out.binding(WRITE)]
+    return _run(inst, kind, text_of, _geometry(x, axis, out, kind != "logsumexp"), [], bindings, 30)
+
+
+def norm(
+    inst: Instance,
+    kind: str,
+    x: Array,
+    out: Array,
+    weight: Optional[Array],
+    bias: Optional[Array],
+    eps: float,
+    mean: Optional[Array] = None,
+    rstd: Optional[Array] = None,
+) -> int:
+    """``layer_norm`` or ``rms_norm`` over the last axis; weight and bias are contiguous, mean and rstd
+    (float32, one element per row) are written where given."""
+    weight_dtype = (weight or bias or x).dtype
+    if x.dtype not in FLOATS or weight_dtype not in FLOATS or (weight and bias and weight.dtype != bias.dtype):
+        raise ValueError(f"{kind} of {x.dtype} with weight and bias of {weight_dtype}")
+    flags = (weight is not None) | 2 * (bias is not None) | 4 * (rstd is not None)
+    if kind == "layer_norm" and (mean is None) != (rstd is None):
+        raise ValueError("mean and rstd go together")
+    text_of = functools.partial(_text, x.dtype, out.dtype, weight_dtype, True)
+    spare = out.binding(READ)  # an unused argument still needs a buffer
+    unused = spare._replace(item_bytes=1, offset=0, access=0)
+    bindings = [
+        x.binding(READ),
+        out.binding(WRITE),
+        weight.binding(READ) if weight else unused,
+        bias.binding(READ) if bias else unused,
+        mean.binding(WRITE) if mean else unused,
+        rstd.binding(WRITE) if rstd else unused,
+    ]
+    extra = [scalar_word(eps, "float32"), flags]
+    return _run(inst, kind, text_of, _geometry(x, len(x.shape) - 1, out, True), extra, bindings, 12)

@@ -1,0 +1,187 @@
+"""Sorting and running reductions along one axis of (outer, n, inner)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Optional
+
+from . import codegen, reductions
+from .bridge import OVERWRITE, READ, WRITE, Binding, Instance
+from .codegen import FLOATS, ITEM_BYTES, REGISTER, STORAGE
+from .launch import Array, array, copy, thread_count, words
+
+BLOCK = 1024
+
+_SIGN = {"int8": "0x80u", "int16": "0x8000u", "int32": "0x80000000u", "int64": "0x8000000000000000UL"}
+_UNSIGNED = {"int8": "uint(uchar(x))", "int16": "uint(ushort(x))", "int32": "uint(x)", "int64": "ulong(x)"}
+
+
+def _float_key(descending: bool) -> str:
+    """Order-preserving bits of a float: NaN last either way, -0 as 0."""
+    bits = "as_type<uint>(x)"
+    ordered = f"(({bits} >> 31) != 0u ? ~{bits} : {bits} | 0x80000000u)"
+    if descending:
+        ordered = f"(~{ordered})"
+    zero = "0x7fffffffu" if descending else "0x80000000u"
+    return f"({bits} & 0x7fffffffu) > 0x7f800000u ? 0xffffffffu : ({bits} << 1) == 0u ? {zero} : {ordered}"
+
+
+@functools.lru_cache(maxsize=128)
+def _sort_text(dtype: str, descending: bool, wide: bool) -> str:
+    key = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"
+    if dtype in FLOATS:
+        make = _float_key(descending)
+    elif dtype == "bool":
+        make = "x ? 0u : 1u" if descending else "x ? 1u : 0u"
+    else:
+        make = f"({_UNSIGNED[dtype]} ^ {_SIGN[dtype]})" if dtype in _SIGN else f"{key}(x)"
+        if descending:
+            make = f"~{make}"
+    block = BLOCK if key == "uint" else BLOCK // 2
+    return codegen.fill(
+        "sort", BLOCK=block, KEY=key, POSITION="ulong" if wide else "uint", IN=STORAGE[dtype], VALUE=REGISTER[dtype],
+        MAKE_KEY=make, LOAD=codegen.load_text("p", "at", dtype),
+    )  # fmt: skip
+
+
+def _three(a: Optional[Array]) -> tuple[int, ...]:
+    return a.strides if a is not None else (0, 0, 0)
+
+
+def sort(
+    inst: Instance,
+    source: Array,
+    axis: int,
+    values: Optional[Array] = None,
+    order: Optional[Array] = None,
+    descending: bool = False,
+) -> int:
+    """Stable sort along axis 1 of a three-dimensional array, NaN last; ``values`` and ``order`` (int64
+    positions) are written where given.  Complex numbers have no order here."""
+    if axis != 1 or len(source.shape) != 3 or source.dtype == "complex64":
+        raise ValueError(f"sort of axis {axis} of {source.dtype} {source.shape}")
+    outer, n, inner = source.shape
+    lines = outer * inner
+    if lines == 0 or n == 0:
+        return 0
+    if order is None and values is None:
+        raise ValueError("nothing to write")
+    wide = n > 2**32 - 1
+    text = _sort_text(source.dtype, descending, wide)
+    key_bytes, place_bytes = (8 if ITEM_BYTES[source.dtype] == 8 else 4), (8 if wide else 4)
+    block = BLOCK if key_bytes == 4 else BLOCK // 2
+    keys = [inst.alloc(key_bytes * lines * n) for _ in range(1 if n <= block else 2)]
+    places = [inst.alloc(place_bytes * lines * n) for _ in range(1 if n <= block else 2)]
+
+    kernel = inst.kernel(text, "sort_blocks")
+    blocks = -(-n // block)
+    threads = kernel.group(256)
+    while threads > kernel.execution_width and threads >= 2 * n:
+        threads //= 2
+    arguments = words(lines, n, inner, *source.strides)
+    stamp = inst.encode(
+        kernel,
+        [source.binding(READ), Binding(keys[0], key_bytes, WRITE | OVERWRITE), Binding(places[0], place_bytes, WRITE | OVERWRITE)],
+        (blocks, lines), arguments, group=(threads, 1, 1), in_groups=True, ops=lines * n * 60, label="sort (blocks)",
+    )  # fmt: skip
+    now, run = 0, block
+    threads = thread_count(lines * n)
+    while run < n:
+        kernel = inst.kernel(text, "sort_merge")
+        bindings = [
+            Binding(keys[now], key_bytes, READ),
+            Binding(places[now], place_bytes, READ),
+            Binding(keys[1 - now], key_bytes, WRITE | OVERWRITE),
+            Binding(places[1 - now], place_bytes, WRITE | OVERWRITE),
+        ]
+        arguments = words(lines, n, inner, *source.strides, run, threads)
+        inst.encode(kernel, bindings, (threads,), arguments, ops=lines * n * 40, label="sort (merge)")
+        now, run = 1 - now, run * 2
+    # written through a copy where the values go back into the source
+    read = source
+    spare = None
+    if values is not None and _same_buffer(values, source):
+        spare = inst.alloc(ITEM_BYTES[source.dtype] * source.size)
+        read = array(spare, source.dtype, source.shape, whole=True)
+        copy(inst, source, read, "sort (copy)")
+    unused = Binding(places[now], 1, 0)
+    arguments = words(
+        lines, n, inner, *read.strides, *_three(values), *_three(order), threads, (values is not None) | 2 * (order is not None)
+    )
+    stamp = inst.encode(
+        inst.kernel(text, "sort_write"),
+        [
+            read.binding(READ),
+            Binding(places[now], place_bytes, READ),
+            values.binding(WRITE) if values is not None else unused,
+            order.binding(WRITE) if order is not None else unused,
+        ],
+        (threads,), arguments, ops=4 * lines * n, label="sort",
+    )  # fmt: skip
+    for buffer in (*keys, *places, *([spare] if spare else [])):
+        buffer.release()
+    return stamp
+
+
+def _same_buffer(a: Array, b: Array) -> bool:
+    return getattr(a.buffer, "handle", a.buffer) == getattr(b.buffer, "handle", b.buffer)
+
+
+# ---- running reductions ---------------------------------------------------------------------------------
+
+SCANS = ("sum", "prod", "max", "min")
+
+
+@functools.lru_cache(maxsize=128)
+def _scan_text(op: str, dtype: str, out: str, chunks: bool) -> str:
+    r = reductions.rule(op, dtype)
+    text = codegen.fill(
+        "scan", {dtype, out, r.dtype}, STATE=r.state, VALUE=REGISTER[dtype], FIRST=r.first, FOLD=r.fold, MERGE=r.merge,
+        IN=STORAGE[dtype], OUT=STORAGE[out], CHUNKS=int(chunks),
+        LOAD=codegen.load_text("p", "long(j) * long(arg[7])", dtype),
+        STORE=codegen.store_text(codegen.cast_text(r.finish, r.dtype, out), out),
+    )  # fmt: skip
+    if r.definitions:
+        cut = text.index("// Running sums")
+        body = r.definitions + text[cut:]
+        return codegen.prelude(body, {dtype, out, r.dtype}) + body
+    return text
+
+
+def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> int:
+    """target = running sum, prod, max or min of source along axis 1; both are (outer, n, inner)."""
+    if axis != 1 or op not in SCANS:
+        raise ValueError(f"scan {op} of axis {axis}")
+    outer, n, inner = source.shape
+    lines = outer * inner
+    if lines == 0 or n == 0:
+        return 0
+    chunk = n
+    if lines < 4096 and n > 256:
+        chunk = max(64, -(-n * lines // 65536), -(-n // 4096))
+    chunks = -(-n // chunk)
+    text = _scan_text(op, source.dtype, target.dtype, True)
+    threads = min(lines * chunks, 1 << 20)
+    arguments = words(lines, n, inner, chunk, chunks, threads, *source.strides, *target.strides)
+    totals, held = None, source.binding(READ)._replace(item_bytes=1, offset=0, access=0)
+    if chunks > 1:
+        item = reductions._STATE_BYTES[reductions.rule(op, source.dtype).state]
+        totals = inst.alloc(item * lines * chunks)
+        held = Binding(totals, item, WRITE | OVERWRITE)
+        inst.encode(
+            inst.kernel(text, "scan_chunks"), [source.binding(READ), held], (threads,), arguments,
+            ops=lines * n, label=f"running {op} (chunks)",
+        )  # fmt: skip
+        held = held._replace(access=READ | WRITE)
+        inst.encode(
+            inst.kernel(text, "scan_totals"), [held], (min(lines, threads),),
+            words(lines, n, inner, chunk, chunks, min(lines, threads)), ops=lines * chunks, label=f"running {op} (totals)",
+        )  # fmt: skip
+        held = held._replace(access=READ)
+    stamp = inst.encode(
+        inst.kernel(text, "scan_write"), [source.binding(READ), held, target.binding(WRITE)], (threads,), arguments,
+        ops=2 * lines * n, label=f"running {op}",
+    )  # fmt: skip
+    if totals is not None:
+        totals.release()
+    return stamp
