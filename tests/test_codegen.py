@@ -225,3 +225,203 @@ def test_special_values(kernels, row, dtype):
         bad = ~((got == expected) | near | ((got != got) & (expected != expected)))
     bad &= ~skip
     assert not bad.any(), [([o[i] for o in operands], got[i], expected[i]) for i in np.flatnonzero(bad)[:8]]
+
+
+# ---- policies, by hand ----
+
+
+def run(kernels, name, dtype, *operands):
+    row = table.TABLE[table.INDEX[name]]
+    arrays = np.broadcast_arrays(*(np.asarray(o, bool if k in row.masks else dtype) for k, o in enumerate(operands)))
+    return kernels(row, dtype, [np.ascontiguousarray(a).ravel() for a in arrays])
+
+
+INTEGERS = [name for name in KERNEL_NAMES if np.dtype(name).kind in "iu"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_division(kernels, dtype):
+    """Floor semantics; by zero 0; the smallest value by -1 wraps (IDIV-1, IDIV-3)."""
+    info = np.iinfo(dtype)
+    edge = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7]
+    edge += [-1, -2, -3, -7] if info.min else []
+    rng = np.random.default_rng(0)
+    edge = np.array(edge, dtype)
+    any_, small = rng.integers(info.min, info.max, 4500, dtype, endpoint=True), rng.integers(max(info.min, -9), 9, 1500)
+    x = np.concatenate([np.repeat(edge, edge.size), any_[:3000]])
+    y = np.concatenate([np.tile(edge, edge.size), any_[3000:], small.astype(dtype)])
+    pairs = [(int(a), int(b)) for a, b in zip(x, y)]
+
+    def wrapped(values):
+        return np.array([(v - info.min) % 2 ** info.bits + info.min for v in values], dtype)
+
+    assert np.array_equal(run(kernels, "floor_divide", dtype, x, y), wrapped(a // b if b else 0 for a, b in pairs))
+    assert np.array_equal(run(kernels, "remainder", dtype, x, y), wrapped(a % b if b else 0 for a, b in pairs))
+    truncated = [abs(a) % abs(b) * (1 if a >= 0 else -1) if b else 0 for a, b in pairs]
+    assert np.array_equal(run(kernels, "fmod", dtype, x, y), wrapped(truncated))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts(kernels, dtype):
+    """Beyond the width 0, or -1 for a negative right shift; negative counts 0 (SHIFT-1)."""
+    info = np.iinfo(dtype)
+    values = [info.min, info.max, 0, 1, 5, info.max // 3] + ([-1, -8] if info.min else [])
+    counts = [0, 1, info.bits - 1, info.bits, info.bits + 1, min(info.max, 255)] + ([-1, info.min] if info.min else [])
+    values, counts = np.array(values, dtype), np.array(counts, dtype)
+    x, y = np.repeat(values, counts.size), np.tile(counts, values.size)
+    left, right = run(kernels, "bitwise_left_shift", dtype, x, y), run(kernels, "bitwise_right_shift", dtype, x, y)
+    for a, n, up, down in zip(x.tolist(), y.tolist(), left.tolist(), right.tolist()):
+        wanted = (a << n) % 2**info.bits if 0 <= n < info.bits else 0
+        assert up % 2**info.bits == wanted, (a, n)
+        assert down == (a >> n if n >= 0 else 0), (a, n)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_powers_wrap(kernels, dtype):
+    info = np.iinfo(dtype)
+    x, y = np.meshgrid(np.arange(max(info.min, -20), 21), np.arange(0, 70))
+    x, y = x.ravel().astype(dtype), y.ravel().astype(dtype)
+    wanted = [(int(a) ** int(n) - info.min) % 2**info.bits + info.min for a, n in zip(x, y)]
+    assert run(kernels, "pow", dtype, x, y).tolist() == wanted
+
+
+def test_integers_take_no_trip_through_floats(kernels):
+    """INTF-1, and the whole kind."""
+    big = [-(2**24 + 1), 2**24 + 3, -(2**31), 2**31 - 1]
+    assert run(kernels, "abs", "int32", big).tolist() == [2**24 + 1, 2**24 + 3, -(2**31), 2**31 - 1]
+    big = [-(2**63 - 1), 2**53 + 1, 2**63 - 1]
+    assert run(kernels, "abs", "int64", big).tolist() == [2**63 - 1, 2**53 + 1, 2**63 - 1]
+    for name in ("ceil", "floor", "trunc", "round", "positive", "conj", "real"):
+        assert run(kernels, name, "int64", big).tolist() == big
+    assert run(kernels, "sign", "int64", big).tolist() == [-1, 1, 1]
+    assert run(kernels, "square", "int64", [2**31 + 1]).tolist() == [(2**31 + 1) ** 2]
+    assert run(kernels, "clip", "int64", big, -(2**53 + 1), 2**53 + 1).tolist() == [-(2**53 + 1), 2**53 + 1, 2**53 + 1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float_division_specials(kernels, dtype):
+    """FDIV-1, in the words of the array API."""
+    inf, nan = np.inf, np.nan
+    x = [1, -1, inf, inf, 1, 1, -1, 0.0, -0.0, 1, -1, 0, nan, 1, 6]
+    y = [-inf, inf, 3, -3, inf, -inf, -inf, 2, 2, 0.0, 0.0, 0.0, 1, nan, -0.0]
+    quotient = [-1, -1, nan, nan, 0.0, -1, 0.0, 0.0, -0.0, inf, -inf, nan, nan, nan, -inf]
+    rest = [-inf, inf, nan, nan, 1, -inf, -1, 0.0, 0.0, nan, nan, nan, nan, nan, nan]
+    assert same_bits(run(kernels, "floor_divide", dtype, x, y), np.array(quotient, dtype))
+    assert same_bits(run(kernels, "remainder", dtype, x, y), np.array(rest, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float_remainders_of_random_bits_are_exact(kernels, dtype):
+    """Every exponent, so that the fast division and fmod both get their turn in one block."""
+    bits = {"float32": np.uint32, "float64": np.uint64}[dtype]
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, np.iinfo(bits).max, 20000, bits, endpoint=True).view(dtype)
+    y = rng.integers(0, np.iinfo(bits).max, 20000, bits, endpoint=True).view(dtype)
+    with np.errstate(all="ignore"):
+        near = (x * rng.uniform(-40, 40, x.size).astype(dtype)).astype(dtype)
+        whole = np.round(rng.uniform(-1e6, 1e6, x.size)).astype(dtype)
+        for a, b in [(x, y), (near, x), (whole, np.round(whole / 977) + 1), (whole * np.abs(y), y)]:
+            a, b = a.astype(dtype), b.astype(dtype)
+            exact = np.fmod(a, b)
+            assert same_bits(run(kernels, "fmod", dtype, a, b), exact)
+            floored = np.where((exact != 0) & ((exact < 0) != (b < 0)), exact + b, exact)
+            floored = np.where(floored == 0, np.copysign(0, b), floored).astype(dtype)
+            assert same_bits(run(kernels, "remainder", dtype, a, b), floored)
+            # the floor quotient is within one rounding of the exact one
+            quotient = run(kernels, "floor_divide", dtype, a, b).astype(float)
+            wanted = np.floor_divide(a.astype(np.longdouble), b.astype(np.longdouble)).astype(float)
+            fine = np.isfinite(wanted) & (np.abs(wanted) < 1e15)
+            assert np.allclose(quotient[fine], wanted[fine], rtol=2 * np.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nan_propagates(kernels, dtype):
+    """NAN-1 and the whole kind."""
+    nan = np.nan
+    assert same_bits(run(kernels, "clip", dtype, [nan, 1, 200], -100, 100), np.array([nan, 1, 100], dtype))
+    assert same_bits(run(kernels, "clamp_min", dtype, [nan, 1], 0), np.array([nan, 1], dtype))
+    for name in ("maximum", "minimum"):
+        assert np.isnan(run(kernels, name, dtype, [nan, 1, nan], [1, nan, nan])).all()
+    for name in ("fmax", "fmin"):
+        assert run(kernels, name, dtype, [nan, 1], [1, nan]).tolist() == [1, 1]
+    one_operand = [r for r in table.TABLE if "f" in r.kinds and r.out == "same" and len(r.args) == 1 and r.arity < 4]
+    for row in one_operand:
+        if row.name == "nan_to_num":
+            continue
+        got = run(kernels, row.name, dtype, [nan] * 70, *(1.0 for _ in row.params))
+        assert np.isnan(got).all(), row.name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mulg(kernels, dtype):
+    inf, nan = np.inf, np.nan
+    g = [0.0, 0.0, -0.0, 0.0, 2.0, nan, 0.0, inf]
+    f = [inf, nan, -inf, 3.0, inf, 0.0, -3.0, 0.0]
+    assert same_bits(run(kernels, "mulg", dtype, g, f), np.array([0.0, 0.0, 0.0, 0.0, inf, nan, -0.0, nan], dtype))
+
+
+def test_booleans_stay_booleans(kernels):
+    x, y = [True, True, False, False], [True, False, True, False]
+    truth = {"add": [1, 1, 1, 0], "multiply": [1, 0, 0, 0], "maximum": [1, 1, 1, 0], "bitwise_xor": [0, 1, 1, 0]}
+    for name, wanted in truth.items():
+        assert run(kernels, name, "bool", x, y).view(np.uint8).tolist() == wanted
+    assert run(kernels, "bitwise_invert", "bool", x).view(np.uint8).tolist() == [0, 0, 1, 1]
+
+
+COMPLEX_ROWS = "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh abs reciprocal sign".split()
+
+
+@pytest.mark.parametrize("name", COMPLEX_ROWS)
+def test_complex_special_values(kernels, name):
+    """C99's lists, which the array API and NumPy share; also far values and every branch cut's side."""
+    parts = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, 1e-320, 1e300]
+    x = np.array([complex(a, b) for a in parts for b in parts])
+    if name == "sign":
+        x = x[~np.isnan(x)]
+    row = table.TABLE[table.INDEX[name]]
+    got, expected = kernels(row, "complex128", [x]), codegen.reference(row, [x])
+    for a, b in ((got.real, expected.real), (got.imag, expected.imag)):
+        with np.errstate(all="ignore"):
+            bad = ~((a == b) | ((a != a) & (b != b)) | (np.abs(a - b) <= 1e-13 * np.abs(b)))
+        assert not bad.any(), [(x[i], got[i], expected[i]) for i in np.flatnonzero(bad)[:8]]
+
+
+def test_complex_special_values_by_hand(kernels):
+    inf, nan = np.inf, np.nan
+
+    def same(name, x, wanted):
+        got = run(kernels, name, "complex128", [x])[0]
+        pairs = ((got.real, wanted.real), (got.imag, wanted.imag))
+        assert all(a == b or (a != a and b != b) for a, b in pairs), (name, x, got)
+
+    for x, wanted in [
+        (complex(0, 0), 0j), (complex(inf, 0), complex(inf, 0)), (complex(-inf, 2.0), complex(-1, 0)),
+        (complex(inf, inf), complex(inf, nan)), (complex(nan, 0), complex(nan, 0)), (complex(-inf, inf), complex(-1, 0)),
+    ]:
+        same("expm1", x, wanted)
+    for x, wanted in [
+        (complex(-1, 0), complex(-inf, 0)), (complex(inf, 1), complex(inf, 0)), (complex(-inf, 1), complex(inf, np.pi)),
+        (complex(1, inf), complex(inf, np.pi / 2)), (complex(nan, inf), complex(inf, nan)), (complex(1, nan), complex(nan, nan)),
+    ]:
+        same("log1p", x, wanted)
+    same("sign", complex(nan, inf), complex(nan, nan))
+    same("sign", complex(1, nan), complex(nan, nan))
+    assert abs(run(kernels, "log1p", "complex128", [-1 + 1e-300j])[0].real - np.log(1e-300)) < 1e-12
+    assert run(kernels, "log1p", "complex128", [1e-20 + 1e-20j])[0] == 1e-20 + 1e-20j
+    # a real factor brings in no imaginary zero, which times infinity would be NaN
+    assert run(kernels, "log2", "complex128", [complex(inf, 0)])[0] == complex(inf, 0)
+    assert run(kernels, "pow", "complex128", [2j, 0j, 3 + 4j], [2, 0, 1]).tolist() == [-4 + 0j, 1 + 0j, 3 + 4j]
+
+
+def test_no_fused_multiply_add_appears(kernels):
+    """(1 + e)(1 - e) - 1 is 0 when the product is rounded, -e * e when it is not."""
+    for dtype in ("float32", "float64", "complex64", "complex128"):
+        e = np.finfo(dtype).eps
+        n = 67
+        x, y, minus = (np.full(n, v, dtype) for v in (1 + e, 1 - e, -1))
+        got = kernels(table.TABLE[table.INDEX["addcmul"]], dtype, [minus, x, y, np.ones(n, dtype)])
+        assert (got == 0).all()
+        if np.dtype(dtype).kind == "c":
+            x, y = x * (1 + 1j), y * (1 - 1j)
+            got = kernels(table.TABLE[table.INDEX["multiply"]], dtype, [x, y])
+            assert (got == 2).all()

@@ -320,6 +320,11 @@ TX_INLINE TX_T TX_N(SQUARE)(TX_T x) { return TX_N(MUL)(x, x); }
 TX_INLINE TX_T TX_N(SIGN)(TX_T x)
 {
     TX_R a = TX_N(ABS)(x);
+    if (a == (TX_R)INFINITY) { /* one infinite part outweighs a finite one; two have no direction */
+        int re = TX_RN(ISINF)(x.re), im = TX_RN(ISINF)(x.im);
+        a = ((re & im) | TX_N(ISNAN)(x)) ? (TX_R)NAN : 1;
+        x = TX_N(tx_make)(re ? TX_RN(COPYSIGN)(1, x.re) : 0 * x.re, im ? TX_RN(COPYSIGN)(1, x.im) : 0 * x.im);
+    }
     return a == 0 ? TX_N(tx_make)(0, 0) : TX_N(tx_make)(x.re / a, x.im / a);
 }
 TX_INLINE TX_T TX_N(MULG)(TX_T g, TX_T f)
@@ -353,13 +358,13 @@ TX_FUNC(ATANH, catanh)
 TX_INLINE TX_T TX_N(RSQRT)(TX_T x) { return TX_N(RDIV)(1, TX_N(SQRT)(x)); }
 TX_INLINE TX_T TX_N(LOG2)(TX_T x) { return TX_N(MULR)(TX_N(LOG)(x), (TX_R)1.4426950408889634); }
 TX_INLINE TX_T TX_N(LOG10)(TX_T x) { return TX_N(MULR)(TX_N(LOG)(x), (TX_R)0.4342944819032518); }
-/* log|1 + x| = log1p(re (re + 2) + im^2) / 2, in double so that the sum keeps its digits. */
+/* log|1 + x| = log1p(re (re + 2) + im^2) / 2, in double so that the sum keeps its digits; where it
+ * nears -1, and where squares would overflow, the logarithm of the modulus. */
 static __attribute__((noinline, unused)) TX_T TX_N(LOG1P)(TX_T x)
 {
-    double re = (double)x.re, im = (double)x.im, m;
-    if (fabs(re) < 1e3 && fabs(im) < 1e3) m = 0.5 * log1p(re * (re + 2.0) + im * im);
-    else m = log(hypot(re + 1.0, im));
-    return TX_N(tx_make)((TX_R)m, (TX_R)atan2(im, re + 1.0));
+    double re = (double)x.re, im = (double)x.im, u = re + 1.0, s = u * u + im * im;
+    double m = s > 0.5 && s < 1e200 ? 0.5 * log1p(re * (re + 2.0) + im * im) : log(hypot(u, im));
+    return TX_N(tx_make)((TX_R)m, (TX_R)atan2(im, u));
 }
 /* e^re cos(im) - 1 = expm1(re) cos(im) - 2 sin(im / 2)^2 */
 static __attribute__((noinline, unused)) TX_T TX_N(EXPM1)(TX_T x)
