@@ -73,14 +73,31 @@ TXW_MAX(f64, double)
         return total;                                                                                \
     }                                                                                                \
                                                                                                      \
-    /* the same without keeping the exponentials */                                                  \
-    static double txw_sumexp_##F(const txw_real_##F *x, ptrdiff_t n, txw_real_##F m)                 \
+    /* log(sum(exp(x - m))) = log1p(the sum without one element that equals m): digits of            \
+     * small sums beside the 1 are kept.  0 where m is not finite. */                                \
+    static double txw_log_sum_##F(const txw_real_##F *x, ptrdiff_t n, txw_real_##F m)                \
     {                                                                                                \
         txw_real_##F e[TXW_BLOCK];                                                                   \
         double total = 0.0;                                                                          \
-        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK)                                                 \
-            total += txw_exps_##F(e, x + i, n - i < TXW_BLOCK ? n - i : TXW_BLOCK, m);               \
-        return total;                                                                                \
+        int out = 0;                                                                                 \
+        if (!(m - m == 0))                                                                           \
+            return 0.0;                                                                              \
+        for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {                                               \
+            ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK, j = 0;                              \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t l = 0; l < k; l++)                                                        \
+                e[l] = TXW_EXP_##F(x[i + l] - m);                                                    \
+            if (!out) {                                                                              \
+                while (j < k && x[i + j] != m)                                                       \
+                    j++;                                                                             \
+                if (j < k) {                                                                         \
+                    e[j] = 0;                                                                        \
+                    out = 1;                                                                         \
+                }                                                                                    \
+            }                                                                                        \
+            total += txw_sum_##F(e, k);                                                              \
+        }                                                                                            \
+        return log1p(total);                                                                         \
     }                                                                                                \
                                                                                                      \
     static void txw_softmax_##F(void *dst, const void *src, ptrdiff_t n)                             \
@@ -107,22 +124,17 @@ TXW_MAX(f64, double)
             txw_fill_##F(d, n, (txw_real_##F)NAN);                                                   \
             return;                                                                                  \
         }                                                                                            \
-        txw_real_##F l = (txw_real_##F)log(txw_sumexp_##F(x, n, m));                                 \
+        txw_real_##F l = (txw_real_##F)txw_log_sum_##F(x, n, m);                                     \
         TXL_SIMD                                                                                     \
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             d[i] = (x[i] - m) - l;                                                                   \
     }                                                                                                \
                                                                                                      \
-    /* in double: m + log(sum), or m where it is not finite */                                       \
-    static double txw_lse_##F(const txw_real_##F *x, ptrdiff_t n)                                    \
-    {                                                                                                \
-        txw_real_##F m = txw_max_##F(x, n);                                                          \
-        return m - m == 0 ? (double)m + log(txw_sumexp_##F(x, n, m)) : (double)m;                    \
-    }                                                                                                \
-                                                                                                     \
     static void txw_logsumexp_##F(void *dst, const void *src, ptrdiff_t n)                           \
     {                                                                                                \
-        *(txw_real_##F *)dst = (txw_real_##F)txw_lse_##F((const txw_real_##F *)src, n);              \
+        const txw_real_##F *x = (const txw_real_##F *)src;                                           \
+        txw_real_##F m = txw_max_##F(x, n);                                                          \
+        *(txw_real_##F *)dst = (txw_real_##F)((double)m + txw_log_sum_##F(x, n, m));                 \
     }                                                                                                \
                                                                                                      \
     /* sum of a * b, in double */                                                                    \
@@ -164,12 +176,13 @@ TXW_MAX(f64, double)
                                       double smoothing)                                              \
     {                                                                                                \
         const txw_real_##F *x = (const txw_real_##F *)src;                                           \
-        double lse = txw_lse_##F(x, n), l = lse - (double)x[target];                                 \
+        const double m = txw_max_##F(x, n), log_sum = txw_log_sum_##F(x, n, (txw_real_##F)m);        \
+        double l = (m - (double)x[target]) + log_sum;                                                \
         if (smoothing != 0.0)                                                                        \
-            l = (1.0 - smoothing) * l + smoothing * (lse - txw_sum_##F(x, n) / (double)n);           \
+            l = (1.0 - smoothing) * l + smoothing * ((m - txw_sum_##F(x, n) / (double)n) + log_sum); \
         *(txw_real_##F *)loss = (txw_real_##F)l;                                                     \
         if (lse_one)                                                                                 \
-            *(txw_real_##F *)lse_one = (txw_real_##F)lse;                                            \
+            *(txw_real_##F *)lse_one = (txw_real_##F)(m + log_sum);                                  \
     }                                                                                                \
                                                                                                      \
     static void txw_cross_entropy_backward_##F(void *dst, const void *src, ptrdiff_t n, int64_t target, \
@@ -188,10 +201,9 @@ TXW_MAX(f64, double)
                                                                                                      \
     static void txw_moments_one_##F(void *mean_one, double *m2_one, const void *src, ptrdiff_t n)    \
     {                                                                                                \
-        double mean, m2;                                                                             \
-        txw_stats_##F((const txw_real_##F *)src, n, &mean, &m2);                                     \
-        *(txw_real_##F *)mean_one = (txw_real_##F)mean;                                              \
-        *m2_one = m2;                                                                                \
+        txw_real_##F hi, lo;                                                                         \
+        txw_stats_##F((const txw_real_##F *)src, n, &hi, &lo, m2_one);                               \
+        *(txw_real_##F *)mean_one = hi + lo;                                                         \
     }                                                                                                \
                                                                                                      \
     static void txw_layer_norm_##F(void *dst, const void *src, ptrdiff_t n, const void *weight, const void *bias, \
@@ -200,11 +212,10 @@ TXW_MAX(f64, double)
         typedef txw_real_##F T;                                                                      \
         T *d = (T *)dst;                                                                             \
         const T *x = (const T *)src, *w = (const T *)weight, *b = (const T *)bias;                   \
-        double mean, m2;                                                                             \
-        txw_stats_##F(x, n, &mean, &m2);                                                             \
-        double rstd = 1.0 / sqrt(m2 / (double)n + eps);                                              \
-        /* the mean in two parts: x - hi is exact where x is near the mean */                        \
-        const T hi = (T)mean, lo = mean - mean == 0.0 ? (T)(mean - (double)hi) : (T)0, r = (T)rstd;  \
+        double m2;                                                                                   \
+        T hi, lo;                                                                                    \
+        txw_stats_##F(x, n, &hi, &lo, &m2);                                                          \
+        const T r = (T)(1.0 / sqrt(m2 / (double)n + eps));                                           \
         if (w && b) {                                                                                \
             TXL_SIMD                                                                                 \
             for (ptrdiff_t i = 0; i < n; i++)                                                        \
@@ -223,7 +234,7 @@ TXW_MAX(f64, double)
                 d[i] = ((x[i] - hi) - lo) * r;                                                       \
         }                                                                                            \
         if (mean_one)                                                                                \
-            *(T *)mean_one = (T)mean;                                                                \
+            *(T *)mean_one = hi + lo;                                                                \
         if (rstd_one)                                                                                \
             *(T *)rstd_one = r;                                                                      \
     }                                                                                                \
@@ -322,13 +333,17 @@ TXW_MAX(f64, double)
         txw_norm_backward_##F(dst, grad, src, n, weight, 0.0, rstd, dweight, NULL, 0);               \
     }
 
-/* Mean and sum of squared deviations of float32 in one pass: in double, shifted by the
+/* Mean as hi + lo, and the sum of squared deviations.  The mean comes in two parts because
+ * (x - hi) - lo keeps its digits where x is near the mean. */
+
+/* float32 in one pass: in double, shifted by the
  * first element.  The shift is within sqrt(n) standard deviations of the mean, so
  * what cancels is at most n * 2^-53 of the result. */
-static void txw_stats_f32(const float *x, ptrdiff_t n, double *mean, double *m2)
+static void txw_stats_f32(const float *x, ptrdiff_t n, float *hi, float *lo, double *m2)
 {
     if (n <= 0) {
-        *mean = *m2 = (double)NAN;
+        *hi = *lo = (float)NAN;
+        *m2 = (double)NAN;
         return;
     }
     const double shift = x[0];
@@ -369,16 +384,18 @@ static void txw_stats_f32(const float *x, ptrdiff_t n, double *mean, double *m2)
     }
     const double sum = t1[0] + t1[1], delta = sum / (double)n;
     double dev = (t2[0] + t2[1]) - sum * delta;
-    *mean = shift + delta;
+    const double mean = shift + delta;
+    *hi = (float)mean;
+    *lo = mean - mean == 0.0 ? (float)(mean - (double)*hi) : 0.0f;
     *m2 = dev < 0.0 ? 0.0 : dev;
 }
 
 /* float64: two passes, and the sum of the deviations corrects the rounding of the mean */
-static void txw_stats_f64(const double *x, ptrdiff_t n, double *mean, double *m2)
+static void txw_stats_f64(const double *x, ptrdiff_t n, double *hi, double *lo, double *m2)
 {
     double t[2], v[TXW_BLOCK], q[TXW_BLOCK], mu, s1 = 0.0, s2 = 0.0;
     if (n <= 0) {
-        *mean = *m2 = (double)NAN;
+        *hi = *lo = *m2 = (double)NAN;
         return;
     }
     txl_sum_f64(x, n, TXL_SUM, t);
@@ -396,7 +413,8 @@ static void txw_stats_f64(const double *x, ptrdiff_t n, double *mean, double *m2
         s2 += t[0] + t[1];
     }
     double dev = s2 - s1 * s1 / (double)n;
-    *mean = mu + s1 / (double)n;
+    *hi = mu;
+    *lo = s1 / (double)n;
     *m2 = dev < 0.0 ? 0.0 : dev;
 }
 
