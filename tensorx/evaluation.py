@@ -14,6 +14,20 @@ from tensorx.errors import DTypeError
 __all__ = ["deferred", "eval", "get_num_threads", "may_overlap", "set_deferred", "set_num_threads", "shares_storage", "synchronize"]
 
 
+def _collect(o, flat):
+    # Not a closure: one that calls itself is a cycle, and would keep the tensors alive.
+    if isinstance(o, Tensor):
+        flat.append(o)
+    elif isinstance(o, dict):
+        for v in o.values():
+            _collect(v, flat)
+    elif isinstance(o, (list, tuple)):
+        for v in o:
+            _collect(v, flat)
+    elif o is not None:
+        raise DTypeError(f"eval: expected tensors or containers of them, got {type(o).__name__}")
+
+
 def eval(*tensors):
     """Computes pending tensors now (nested lists, tuples and dicts of them too); without arguments everything pending.
 
@@ -25,20 +39,7 @@ def eval(*tensors):
         _core.evaluate()
         return
     flat = []
-
-    def walk(o):
-        if isinstance(o, Tensor):
-            flat.append(o)
-        elif isinstance(o, dict):
-            for v in o.values():
-                walk(v)
-        elif isinstance(o, (list, tuple)):
-            for v in o:
-                walk(v)
-        elif o is not None:
-            raise DTypeError(f"eval: expected tensors or containers of them, got {type(o).__name__}")
-
-    walk(tensors)
+    _collect(tensors, flat)
     if flat:
         _core.evaluate(*flat)
 
