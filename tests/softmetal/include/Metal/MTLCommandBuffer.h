@@ -56,7 +56,11 @@ typedef NS_ENUM(NSUInteger, MTLDispatchType) {
 @property(readonly) MTLCommandEncoderErrorState errorState;
 @end
 
-@interface MTLCommandBufferDescriptor : NSObject <NSCopying>
+@interface MTLCommandBufferDescriptor : NSObject <NSCopying> {
+    @private
+    BOOL _retainedReferences;
+    MTLCommandBufferErrorOption _errorOptions;
+}
 @property BOOL retainedReferences;
 @property MTLCommandBufferErrorOption errorOptions;
 @end

@@ -18,11 +18,17 @@ typedef NS_ENUM(NSUInteger, MTLMutability) {
     MTLMutabilityImmutable = 2,
 };
 
-@interface MTLPipelineBufferDescriptor : NSObject <NSCopying>
+@interface MTLPipelineBufferDescriptor : NSObject <NSCopying> {
+    @private
+    MTLMutability _mutability;
+}
 @property MTLMutability mutability;
 @end
 
-@interface MTLPipelineBufferDescriptorArray : NSObject
+@interface MTLPipelineBufferDescriptorArray : NSObject {
+    @private
+    MTLPipelineBufferDescriptor *_items[31];
+}
 - (MTLPipelineBufferDescriptor *)objectAtIndexedSubscript:(NSUInteger)index;
 - (void)setObject:(MTLPipelineBufferDescriptor *)buffer atIndexedSubscript:(NSUInteger)index;
 @end
@@ -34,7 +40,14 @@ typedef NS_ENUM(NSUInteger, MTLMutability) {
 
 typedef MTLComputePipelineReflection *MTLAutoreleasedComputePipelineReflection;
 
-@interface MTLComputePipelineDescriptor : NSObject <NSCopying>
+@interface MTLComputePipelineDescriptor : NSObject <NSCopying> {
+    @private
+    NSString *_label;
+    id<MTLFunction> _computeFunction;
+    BOOL _threadGroupSizeIsMultipleOfThreadExecutionWidth, _supportIndirectCommandBuffers;
+    NSUInteger _maxTotalThreadsPerThreadgroup, _maxCallStackDepth;
+    MTLPipelineBufferDescriptorArray *_buffers;
+}
 @property(copy) NSString *label;
 @property(strong) id<MTLFunction> computeFunction;
 @property BOOL threadGroupSizeIsMultipleOfThreadExecutionWidth;

@@ -81,7 +81,18 @@ typedef NS_ENUM(NSUInteger, MTLLibraryError) {
     MTLLibraryErrorFileNotFound = 6,
 };
 
-@interface MTLCompileOptions : NSObject <NSCopying>
+@interface MTLCompileOptions : NSObject <NSCopying> {
+    @private
+    NSDictionary *_preprocessorMacros;
+    NSString *_installName;
+    NSArray *_libraries;
+    BOOL _preserveInvariance;
+    MTLMathMode _mathMode;
+    MTLMathFloatingPointFunctions _mathFloatingPointFunctions;
+    MTLLanguageVersion _languageVersion;
+    MTLLibraryType _libraryType;
+    MTLLibraryOptimizationLevel _optimizationLevel;
+}
 @property(copy) NSDictionary *preprocessorMacros;
 @property BOOL fastMathEnabled; /* default YES; replaced by mathMode in macOS 15 */
 @property MTLMathMode mathMode; /* macOS 15, default Fast */
@@ -94,7 +105,10 @@ typedef NS_ENUM(NSUInteger, MTLLibraryError) {
 @property MTLLibraryOptimizationLevel optimizationLevel; /* macOS 13 */
 @end
 
-@interface MTLFunctionConstantValues : NSObject <NSCopying>
+@interface MTLFunctionConstantValues : NSObject <NSCopying> {
+    @private
+    NSMutableDictionary *_values; /* index or name -> literal */
+}
 - (void)setConstantValue:(const void *)value type:(MTLDataType)type atIndex:(NSUInteger)index;
 - (void)setConstantValues:(const void *)values type:(MTLDataType)type withRange:(NSRange)range;
 - (void)setConstantValue:(const void *)value type:(MTLDataType)type withName:(NSString *)name;
