@@ -22,7 +22,7 @@ TX_INLINE tx_qr_f32 tx_qr32(float x, float y)
     tx_qr_f32 out;
     out.q = q;
     out.r = tx__signf(tx__absf((float)r), x);
-    out.ok = (tx__abs(q) < 0x1p28) & (tx__absf(y) < TX_INFF);
+    out.ok = (int)(tx__abs(q) < 0x1p28) & (int)(tx__absf(y) < TX_INFF);
     return out;
 }
 
@@ -36,7 +36,7 @@ TX_INLINE tx_qr_f64 tx_qr64(double x, double y)
     int up = r < 0;
     out.r = tx__sign(up ? r + b : r, x);
     out.q = tx__xorsign(tx__xorsign(up ? q - 1 : q, x), y);
-    out.ok = (q < 0x1p52) & (b < TX_INF);
+    out.ok = (int)(q < 0x1p52) & (int)(b < TX_INF);
 #else
     (void)y;
     out.q = out.r = x;
