@@ -4,8 +4,8 @@
     python tools/minimax.py exp_f32 ...  print C initialisers
 
 Discrete Remez exchange in mpmath on a Chebyshev grid.  Coefficients are rounded to the target
-precision one at a time, lowest power first, and the rest is fitted again after each rounding, so the
-printed polynomial is close to the best one with representable coefficients.
+precision one at a time, lowest power first, and the rest is fitted again after each rounding, unless
+rounding them all at once is as good.
 """
 
 from __future__ import annotations
@@ -95,19 +95,23 @@ def fit(spec: Spec, density: int = 24):
     x = [(lo + hi) / 2 - (hi - lo) / 2 * mp.cos(mp.pi * (j + mp.mpf(1) / 2) / m) for j in range(m)]
     w = [abs(spec.weight(t)) for t in x]
     full = [spec.f(t) for t in x]
-    g = list(full)
     rnd = to_float32 if spec.bits == 32 else to_float64
-    rest, fixed = list(spec.powers), {}
-    ideal = None
+    def error(c):
+        return max(wj * abs(mp.fsum(v * t**p for p, v in c.items()) - gj) for wj, gj, t in zip(w, full, x))
+
+    c, ideal = remez(full, w, x, spec.powers)
+    plain = {p: rnd(v) for p, v in zip(spec.powers, c)}
+    if error(plain) < ideal * mp.mpf("1.02"):
+        return plain, ideal, error(plain)
+    rest, fixed, g = list(spec.powers), {}, list(full)
     while rest:
-        c, e = remez(g, w, x, rest)
-        if ideal is None:
-            ideal = e
         p = rest.pop(0)
         fixed[p] = rnd(c[0])
         g = [v - fixed[p] * t**p for v, t in zip(g, x)]
-    final = max(abs(w[j] * g[j]) for j in range(m))
-    return fixed, ideal, final
+        if rest:
+            c, _ = remez(g, w, x, rest)
+    best = min((plain, fixed), key=error)
+    return best, ideal, error(best)
 
 
 def hexf(v, bits):
@@ -190,6 +194,60 @@ def _lerfc(t):
     return mp.log(mp.erfc(t)) / t
 
 
+def _erfcx_u(c):
+    """erfcx(a) = exp(a^2) erfc(a) = u q(u), u = 1 / (a + c)"""
+
+    def f(u):
+        a = 1 / u - c
+        with mp.workdps(400):  # exp(-a^2) underflows far below the working precision
+            return +(mp.erfc(a) * mp.exp(a * a) / u)
+
+    return f
+
+
+def _erfinv_w(w):
+    """erfinv(x) / x as a function of w = -log(1 - x^2)"""
+    if w < mp.mpf("1e-12"):
+        return mp.sqrt(mp.pi) / 2 * (1 + w * mp.pi / 12)
+    with mp.workdps(90):
+        x = mp.sqrt(-mp.expm1(-w))
+        return +(mp.erfinv(x) / x)
+
+
+def _erfinv_s(s):
+    """the same as a function of s = sqrt(w)"""
+    return _erfinv_w(s * s)
+
+
+def _lgamma_near(t):
+    """lgamma(x) = (x - 1) (x - 2) q(x), t = x - 1.5"""
+    x = t + mp.mpf("1.5")
+    with mp.workdps(90):
+        if abs(x - 1) < mp.mpf("1e-20"):
+            return +mp.euler
+        if abs(x - 2) < mp.mpf("1e-20"):
+            return +(1 - mp.euler)
+        return +(mp.loggamma(x).real / ((x - 1) * (x - 2)))
+
+
+def _lgamma_far(z):
+    """lgamma(x) = (x - 1/2) log x - x + log(2 pi)/2 + q(z) / x, z = 1 / x^2"""
+    if z < mp.mpf("1e-10"):
+        return mp.mpf(1) / 12 - z / 360
+    x = 1 / mp.sqrt(z)
+    with mp.workdps(90):
+        return +(x * (mp.loggamma(x).real - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2))
+
+
+def _digamma_far(z):
+    """digamma(x) = log x - 1 / (2 x) - z q(z), z = 1 / x^2"""
+    if z < mp.mpf("1e-10"):
+        return mp.mpf(1) / 12 - z / 120
+    x = 1 / mp.sqrt(z)
+    with mp.workdps(90):
+        return +((mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x)
+
+
 def _rel_log(power):
     return lambda f: f**power / mp.log1p(f) if f else f
 
@@ -218,6 +276,12 @@ SPECS: dict[str, Spec] = {
     "logs_mid": Spec(_logs_q, "0", S, P(4), lambda z: z, 64),
     "atanh_f32": Spec(lambda z: _logs_q(z) / 2, "0", "0.0901", P(4), lambda z: z, 32),
     "atanh_f64": Spec(lambda z: _logs_q(z) / 2, "0", "0.0901", P(10), lambda z: z, 64),
+    # log(1 + f) = 2 s + s z (2/3 + z q(z))
+    "powlog_f64": Spec(
+        _series(lambda z: (_logs_q(z) - mp.mpf(2) / 3) / z, _taylor(lambda k: mp.mpf(2) / (2 * k + 5)), "1e-8"),
+        "0", S, P(8), lambda z: z * z, 64,
+    ),
+    "cbrt_seed": Spec(lambda m: mp.cbrt(1 / m), "1", "2", P(5), lambda m: mp.cbrt(m), 32),
     "tanh_f32": Spec(_tanh_q, "0", "0.33", P(5), lambda z: z, 32),
     "sinh_f32": Spec(_sinh_q, "0", "1", P(4), lambda z: z, 32),
     "sinh_f64": Spec(_sinh_q, "0", "1", P(7), lambda z: z, 64),
@@ -235,6 +299,17 @@ SPECS: dict[str, Spec] = {
     "erf_f64": Spec(_erf_q, "0", "1", P(12), lambda z: 1 / (1 + _erf_q(z)), 64),
     "lerfc_f32": Spec(_lerfc, "0.92", "4", P(8), lambda t: mp.erfc(t) / mp.erf(t) * t, 32),
     "lerfc_f64": Spec(_lerfc, "1", "5.95", P(18), lambda t: mp.erfc(t) / mp.erf(t) * t, 64),
+    "erfc_mid": Spec(_erfcx_u(3), "0.0757", "0.33334", P(11), lambda u: 1 / _erfcx_u(3)(u), 64),
+    "erfc_f64": Spec(lambda c: _erfcx_u(4)(c + 0.125), "-0.0931", "0.0978", P(21), lambda c: 1 / _erfcx_u(4)(c + 0.125), 64),  # u - 1/8
+    # in v = w - 2.5, s - 3; w - 3.125, s - 3.25, s - 5
+    "erfinv_mid_1": Spec(lambda v: _erfinv_w(v + 2.5), "-2.5", "2.51", P(12), lambda v: 1 / _erfinv_w(v + 2.5), 64),
+    "erfinv_mid_2": Spec(lambda v: _erfinv_s(v + 3), "-0.766", "1.1", P(11), lambda v: 1 / _erfinv_s(v + 3), 64),
+    "erfinv_f64_1": Spec(lambda v: _erfinv_w(v + 3.125), "-3.125", "3.126", P(23), lambda v: 1 / _erfinv_w(v + 3.125), 64),
+    "erfinv_f64_2": Spec(lambda v: _erfinv_s(v + 3.25), "-0.751", "0.751", P(19), lambda v: 1 / _erfinv_s(v + 3.25), 64),
+    "erfinv_f64_3": Spec(lambda v: _erfinv_s(v + 5), "-1.001", "1.1", P(17), lambda v: 1 / _erfinv_s(v + 5), 64),
+    "lgamma_near": Spec(_lgamma_near, "-0.5", "0.5", P(12), lambda t: 1 / _lgamma_near(t), 64),
+    "lgamma_far": Spec(_lgamma_far, "0", "0.1112", P(6), lambda z: 1, 64),
+    "digamma_far": Spec(_digamma_far, "0", "0.02", P(7), lambda z: z, 64),
 }
 
 

@@ -63,6 +63,18 @@ TX_INLINE double tx__xorsign(double a, double s) { return tx__asd(tx__bits(a) ^ 
 TX_INLINE float tx__pow2f(float t) { return tx__asf((tx__bitsf(t) << 23) + (127u << 23)); }
 TX_INLINE double tx__pow2(double t) { return tx__asd((tx__bits(t) << 52) + (1023ull << 52)); }
 
+/* a * b - p for p = a * b rounded: the rounding error, exactly */
+TX_INLINE double tx__prod_err(double a, double b, double p)
+{
+#if TX_HAVE_FMA
+    return TX_FMA(a, b, -p);
+#else
+    double ta = a * 134217729.0, tb = b * 134217729.0; /* 2^27 + 1; |a|, |b| < 2^990 */
+    double ah = ta - (ta - a), bh = tb - (tb - b), al = a - ah, bl = b - bh;
+    return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+#endif
+}
+
 /* p * 2^n, rounded once, over the whole range including subnormal results and overflow.
  * t = TX_RINT + n, |n| < 2^8 (2^11). */
 TX_INLINE float tx__scalef(float p, float t)
@@ -127,6 +139,26 @@ TX_INLINE uint32_t tx__maxabs(const double *x, ptrdiff_t n)
             } else {                                                                 \
                 TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = slow(s[i]);         \
             }                                                                        \
+        }                                                                            \
+    }
+
+/* dst[i] = fast(src[i]), but slow(src[i]), element by element, where rare(src[i]) (in a block that has
+ * any such element; src is kept since dst may be the same memory). */
+#define TX_VFIX(name, T, rare, fast, slow)                                          \
+    TX_VFUNC void name(T *dst, const T *src, ptrdiff_t n)                            \
+    {                                                                                \
+        for (ptrdiff_t b = 0; b < n; b += TX_VBLOCK) {                               \
+            const ptrdiff_t m = n - b < TX_VBLOCK ? n - b : TX_VBLOCK;               \
+            const T *s = src + b;                                                    \
+            T *d = dst + b, keep[TX_VBLOCK];                                         \
+            int any = 0;                                                             \
+            _Pragma("omp simd reduction(|:any)")                                     \
+            for (ptrdiff_t i = 0; i < m; i++) any |= rare(s[i]);                     \
+            if (any) s = (const T *)memcpy(keep, s, (size_t)m * sizeof(T));          \
+            TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = fast(s[i]);             \
+            if (any)                                                                 \
+                for (ptrdiff_t i = 0; i < m; i++)                                    \
+                    if (rare(s[i])) d[i] = slow(s[i]);                               \
         }                                                                            \
     }
 

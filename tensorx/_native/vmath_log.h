@@ -242,13 +242,6 @@ TX_INLINE double tx_log1p(double x)
     r = x > -1.0 ? r : (x == -1.0 ? -TX_INF : TX_NAN);
     return x < TX_INF ? r : x;
 }
-/* log(1 + x + xl), x >= 0 finite, xl a rounding error of x */
-TX_INLINE float tx__log1p_twof(float x, float xl)
-{
-    float k, f = tx__log1p_splitf(x, &k);
-    return TX_FMAF(xl, 1.0f / (1.0f + x), tx__log_coref(k, f));
-}
-
 /* ---- atanh: (1 + a) / (1 - a) = 2^k (1 + s) / (1 - s), k ln2 / 2 + s + s z q(z) ---- */
 TX_INLINE float tx_atanhf(float x)
 {
