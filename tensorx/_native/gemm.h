@@ -15,6 +15,7 @@
 
 #define TXG_MAX_SLOTS 64       /* tasks that can hold buffers at one time */
 #define TXG_MC 96              /* rows of A multiplied into a packed strip before moving on */
+#define TXG_STRIP 4            /* most panels of B packed by one task at a time */
 #define TXG_MIN_TASK_US 10.0   /* tasks below this are not worth splitting off */
 
 typedef struct txg_job {
@@ -26,7 +27,7 @@ typedef struct txg_job {
     int64_t a_rs, a_cs, a_bs, b_rs, b_cs, b_bs, c_rs, c_cs, c_bs, bias_rs, bias_cs;
     const int64_t *a_boff, *b_boff, *c_boff;
     int accumulate, conj;
-    int pack_a, pack_b, work;           /* which buffers a task needs */
+    int pack_a, pack_b, work, thin;          /* which buffers a task needs */
     int64_t mt, nt, mtiles, ntiles, per; /* a task: `per` batch entries, or mt x nt of one */
     int64_t a_bytes, b_bytes, slot_bytes;
     char *slots;
@@ -69,8 +70,24 @@ static void txg_rectangle(txg_job *q, int64_t g, int64_t i0, int64_t m, int64_t 
     char *abuf = slot, *bbuf = slot + q->a_bytes, *wbuf = bbuf + q->b_bytes;
     const int64_t nr = K->nr, npad = txg_round(n, nr);
     /* Without packing, a last panel that is no whole number of vectors still needs room behind it. */
-    const int64_t tail = !q->pack_b && n % K->lanes ? n % nr : 0, full = n - tail;
-    for (int64_t k0 = 0; k0 < q->k; k0 += q->run) {
+    const int64_t tail = !q->pack_b && !K->masked && n % K->lanes ? n % nr : 0, full = n - tail;
+    if (q->thin) {
+        txg_block t = {.m = m, .n = n, .a_rs = q->a_rs, .a_ks = q->a_cs, .b_ks = q->b_rs, .b_cs = q->b_cs,
+                       .c = q->work ? wbuf : c, .c_rs = q->work ? npad : q->c_rs};
+        for (int64_t k0 = 0; k0 < q->k; k0 += q->run) {
+            if (tx_cancel_requested()) {
+                __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
+                return;
+            }
+            t.kc = txg_min(q->run, q->k - k0);
+            t.a = a + k0 * q->a_cs * es;
+            t.b = b + k0 * q->b_rs * es;
+            t.add = k0 > 0 || (q->accumulate && !q->work);
+            t.bias = k0 + t.kc == q->k && !q->work ? bias : NULL;
+            K->thin(&t);
+        }
+    }
+    for (int64_t k0 = 0; k0 < q->k && !q->thin; k0 += q->run) {
         const int64_t kc = txg_min(q->run, q->k - k0);
         const char *bk = b + k0 * q->b_rs * es;
         const int last = k0 + kc == q->k;
@@ -238,7 +255,7 @@ static void txg_cut(txg_job *q, double us, int threads)
     const int64_t cuts = txg_max(1, txg_min(txg_ceil(want, q->batch), (int64_t)(one / TXG_MIN_TASK_US)));
     /* Columns first: a strip of B is packed once however many rows it meets. */
     const int64_t panels = txg_ceil(q->n, K->nr);
-    int64_t strips = txg_min(panels, txg_max(cuts, txg_ceil(panels, 8)));
+    int64_t strips = txg_min(panels, txg_max(cuts, txg_ceil(panels, TXG_STRIP)));
     q->nt = txg_ceil(panels, strips) * K->nr;
     q->ntiles = txg_ceil(q->n, q->nt);
     int64_t rows = txg_ceil(cuts, q->ntiles);
@@ -302,16 +319,20 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
     q->work = K->convert || q->c_cs != 1 || (q->accumulate && (q->k > q->run || q->bias)) ||
               (q->bias && (q->bias_rs != 0 || q->bias_cs != 1));
     q->pack_b = K->convert || q->b_cs != 1 || (q->m > 16 * K->mr && q->k * q->n > 64 * 64);
+    q->thin = K->thin && q->m <= TXG_THIN && (q->b_cs == 1 || q->b_rs == 1) && q->k >= 16 && q->n >= lanes;
+    if (q->thin) q->pack_b = 0;
     q->pack_a = K->convert || (q->a_cs != 1 && q->n > K->nr / 2);
 
-    const double us = (double)q->batch * (double)q->m * (double)txg_round(q->n, lanes) * (double)q->k * K->mac_ns * 1e-3 + 0.05;
+    double us = (double)q->batch * (double)q->m * (double)txg_round(q->n, lanes) * (double)q->k * K->mac_ns * 1e-3 + 0.05;
+    /* Few rows: the time is that of reading B. */
+    us = us > 0 && q->m < 16 ? (us < (double)(q->batch * q->k * q->n * K->esize) * 3e-5 ? (double)(q->batch * q->k * q->n * K->esize) * 3e-5 : us) : us;
     const int threads = tx_get_num_threads();
     txg_cut(q, us, threads);
 
     const int64_t cs = K->csize, npad = txg_round(q->nt, K->nr);
     q->a_bytes = q->pack_a ? txg_round(txg_min(TXG_MC, q->mt) * (txg_min(q->run, q->k) + 16) * cs, 64) : 0;
     q->b_bytes = q->pack_b ? txg_round(npad * txg_min(q->run, q->k) * cs, 64)
-               : q->n % lanes ? txg_round(K->nr * txg_min(q->run, q->k) * cs, 64) : 0;
+               : q->n % lanes && !q->thin && !K->masked ? txg_round(K->nr * txg_min(q->run, q->k) * cs, 64) : 0;
     q->slot_bytes = q->a_bytes + q->b_bytes + (q->work ? txg_round(q->mt * npad * cs, 64) : 0);
 
     const int64_t tasks = q->mtiles * q->ntiles == 1 ? txg_ceil(q->batch, q->per) : q->batch * q->mtiles * q->ntiles;

@@ -42,13 +42,14 @@ typedef struct tx_gemm_args {
 
 /* One block: C (m x n) = or += A (m x kc) B (kc x n), all in the compute type.
  * B is a row of panels of nr columns: element (k, j) is b[(j / nr) * b_ps + k * b_ks + j % nr].
- * Panels are read in whole vectors unless they are the last one and n divides into vectors. */
+ * Unless the kernel is masked, panels are read in whole vectors. */
 typedef struct txg_block {
     int64_t m, n, kc;
     const void *a;
     int64_t a_rs, a_ks;
     const void *b;
-    int64_t b_ks, b_ps;
+    int64_t b_ks, b_ps; /* thin: no panels, element (k, j) is b[k * b_ks + j * b_cs] */
+    int64_t b_cs;       /* thin only: one of b_ks, b_cs is 1 */
     void *c;
     int64_t c_rs;
     const void *bias; /* n elements, or NULL */
@@ -75,13 +76,15 @@ typedef struct txg_kernel {
     int32_t csize;       /* bytes of an element as computed; converted where it differs or convert is set */
     int32_t convert;     /* 1: stored and computed type differ, operands must be packed */
     float mac_ns;        /* estimated time of one multiply-add on one core */
-    int32_t reserved;
+    int32_t masked;      /* 1: a tile reads and writes exactly its columns, also where they fill no vector */
     /* Panels of nr columns from B (element (k, j) at src[k * ks + j * cs]); unused lanes are 0.
      * Panel p starts at dst + p * nr * kc elements. */
     void (*pack_b)(void *dst, const void *src, int64_t cs, int64_t ks, int64_t n, int64_t kc);
     /* Rows of kc adjacent elements, ld apart. */
     void (*pack_a)(void *dst, int64_t ld, const void *src, int64_t rs, int64_t ks, int64_t m, int64_t kc);
     void (*block)(const txg_block *);
+    /* The same for m <= TXG_THIN with B as it lies; NULL: not offered. */
+    void (*thin)(const txg_block *);
     void (*finish)(const txg_finish *);
     /* *acc (compute type) = sum of a[i * as] * b[i * bs], i < n <= TXG_DOT_CHUNK, in one fixed order. */
     void (*dot)(void *acc, const void *a, int64_t as, const void *b, int64_t bs, int64_t n, int32_t conj);
@@ -90,6 +93,7 @@ typedef struct txg_kernel {
 } txg_kernel;
 
 #define TXG_DOT_CHUNK 4096
+#define TXG_THIN 4
 
 typedef struct txg_table {
     int32_t abi;
@@ -97,7 +101,7 @@ typedef struct txg_table {
     txg_kernel kernel[15]; /* by dtype code; block == NULL: not defined */
 } txg_table;
 
-#define TXG_KC 256
+#define TXG_KC 512
 
 /* Length of one run of the inner axis: a function of k alone. */
 static inline int64_t txg_run_length(int64_t k) {

@@ -32,7 +32,7 @@ static inline uint16_t txg_float_to_bf16(float f) {
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : r);
 }
 
-static void txg_load_f16(float *restrict dst, const uint16_t *restrict src, int64_t stride, int64_t n) {
+TXG_HOT void txg_load_f16(float *restrict dst, const uint16_t *restrict src, int64_t stride, int64_t n) {
     int64_t i = 0;
     if (stride == 1) {
 #if TXG_VB == 64
@@ -51,7 +51,7 @@ static void txg_load_f16(float *restrict dst, const uint16_t *restrict src, int6
     }
 }
 
-static void txg_store_f16(uint16_t *restrict dst, const float *restrict src, int64_t n) {
+TXG_HOT void txg_store_f16(uint16_t *restrict dst, const float *restrict src, int64_t n) {
     int64_t i = 0;
 #if TXG_VB == 64
     for (; i + 16 <= n; i += 16)
@@ -67,7 +67,7 @@ static void txg_store_f16(uint16_t *restrict dst, const float *restrict src, int
 }
 
 #define TXG_LOAD(name, T, S, expr)                                                          \
-    static void txg_load_##name(T *restrict dst, const S *restrict src, int64_t stride, int64_t n) { \
+    TXG_HOT void txg_load_##name(T *restrict dst, const S *restrict src, int64_t stride, int64_t n) { \
         if (stride == 1) {                                                                  \
             for (int64_t i = 0; i < n; i++) { const S x = src[i]; dst[i] = (T)(expr); }     \
         } else {                                                                            \
@@ -75,7 +75,7 @@ static void txg_store_f16(uint16_t *restrict dst, const float *restrict src, int
         }                                                                                   \
     }
 #define TXG_STORE(name, S, T, expr)                                                         \
-    static void txg_store_##name(S *restrict dst, const T *restrict src, int64_t n) {       \
+    TXG_HOT void txg_store_##name(S *restrict dst, const T *restrict src, int64_t n) {       \
         for (int64_t i = 0; i < n; i++) { const T x = src[i]; dst[i] = (S)(expr); }         \
     }
 
@@ -97,13 +97,13 @@ TXG_LOAD(f64, double, double, x)
 TXG_STORE(f64, double, double, x)
 
 #define TXG_LOAD_COMPLEX(name, T)                                                           \
-    static void txg_load_##name(T *restrict dst, const T *restrict src, int64_t stride, int64_t n) { \
+    TXG_HOT void txg_load_##name(T *restrict dst, const T *restrict src, int64_t stride, int64_t n) { \
         for (int64_t i = 0; i < n; i++) {                                                   \
             dst[2 * i] = src[2 * i * stride];                                               \
             dst[2 * i + 1] = src[2 * i * stride + 1];                                       \
         }                                                                                   \
     }                                                                                       \
-    static void txg_store_##name(T *restrict dst, const T *restrict src, int64_t n) {       \
+    TXG_HOT void txg_store_##name(T *restrict dst, const T *restrict src, int64_t n) {       \
         memcpy(dst, src, (size_t)n * 2 * sizeof(T));                                        \
     }
 TXG_LOAD_COMPLEX(c64, float)

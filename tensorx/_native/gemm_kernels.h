@@ -17,14 +17,14 @@
 #define TXG_E txg_b4
 #define TXG_V vtxg_u32
 #define TXG_M mtxg_u32
-#define TXG_TR TXG_TRANSPOSE_u32
+#define TXG_TR txg_square_u32
 #include "gemm_pack.h"
 
 #define TXG_P txg_pack8
 #define TXG_E txg_b8
 #define TXG_V vtxg_u64
 #define TXG_M mtxg_u64
-#define TXG_TR TXG_TRANSPOSE_u64
+#define TXG_TR txg_square_u64
 #include "gemm_pack.h"
 
 #define TXG_P txg_pack16
@@ -95,6 +95,18 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 #define TXG_CPLX 0
 #define TXG_SUM_T uint64_t
 #include "gemm_tile.h"
+
+#define TXG_T float
+#define TXG_TN f32
+#define TXG_UV vtxg_u32
+#define TXG_TR txg_square_u32
+#include "gemm_thin.h"
+
+#define TXG_T double
+#define TXG_TN f64
+#define TXG_UV vtxg_u64
+#define TXG_TR txg_square_u64
+#include "gemm_thin.h"
 
 /* ---- stored types ---- */
 
@@ -199,33 +211,36 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 
 /* ---- the table ---- */
 
-#define TXG_ENTRY(name, tile, cbytes, tbytes, sbytes, wide, per, dotfn, ns)                                    \
-    {TXG_MR / (per), TXG_NV * TXG_VB / (cbytes), TXG_VB / (cbytes), sbytes, cbytes, wide, ns, 0,               \
-     txg_pack_b_##name, txg_pack_a_##name, txg_block_##tile, txg_finish_##name, dotfn, txg_dot_sum_##tile}
+#define TXG_ENTRY(name, tile, cbytes, tbytes, sbytes, wide, per, dotfn, thinfn, ns)                                 \
+    {TXG_MR / (per), TXG_NV * TXG_VB / (cbytes), TXG_VB / (cbytes), sbytes, cbytes, wide, ns, TXG_MASKED,               \
+     txg_pack_b_##name, txg_pack_a_##name, txg_block_##tile, thinfn, txg_finish_##name, dotfn, txg_dot_sum_##tile}
 
 /* multiply-adds per ns of one core, roughly */
 #define TXG_RATE ((float)TXG_VB * (TXG_NV == 2 && TXG_VB == 16 ? 0.3f : 0.8f))
 
-#define TXG_REAL(name, bytes, slow) TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 1, txg_dot_##name, (slow) * (bytes) / TXG_RATE)
-#define TXG_WIDE(name, tile, sbytes, cbytes) TXG_ENTRY(name, tile, cbytes, cbytes, sbytes, 1, 1, txg_dot_of_##name, (cbytes) / TXG_RATE)
-#define TXG_COMPLEX(name, bytes) TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 2, txg_dot_##name, 2 * (bytes) / TXG_RATE)
+#define TXG_REAL(name, bytes, slow, thinfn) \
+    TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 1, txg_dot_##name, thinfn, (slow) * (bytes) / TXG_RATE)
+#define TXG_WIDE(name, tile, sbytes, cbytes) \
+    TXG_ENTRY(name, tile, cbytes, cbytes, sbytes, 1, 1, txg_dot_of_##name, NULL, (cbytes) / TXG_RATE)
+#define TXG_COMPLEX(name, bytes) \
+    TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 2, txg_dot_##name, NULL, 2 * (bytes) / TXG_RATE)
 
 static const txg_table txg_the_table = {
     TX_GEMM_ABI, TX_NDT,
     {
         [TX_BOOL] = TXG_WIDE(bool, f32, 1, 4),
         [TX_I8] = TXG_WIDE(u8, u16, 1, 2),
-        [TX_I16] = TXG_REAL(u16, 2, 2),
-        [TX_I32] = TXG_REAL(u32, 4, 2),
-        [TX_I64] = TXG_REAL(u64, 8, 4),
+        [TX_I16] = TXG_REAL(u16, 2, 2, NULL),
+        [TX_I32] = TXG_REAL(u32, 4, 2, NULL),
+        [TX_I64] = TXG_REAL(u64, 8, 4, NULL),
         [TX_U8] = TXG_WIDE(u8, u16, 1, 2),
-        [TX_U16] = TXG_REAL(u16, 2, 2),
-        [TX_U32] = TXG_REAL(u32, 4, 2),
-        [TX_U64] = TXG_REAL(u64, 8, 4),
+        [TX_U16] = TXG_REAL(u16, 2, 2, NULL),
+        [TX_U32] = TXG_REAL(u32, 4, 2, NULL),
+        [TX_U64] = TXG_REAL(u64, 8, 4, NULL),
         [TX_F16] = TXG_WIDE(f16, f32, 2, 4),
         [TX_BF16] = TXG_WIDE(bf16, f32, 2, 4),
-        [TX_F32] = TXG_REAL(f32, 4, 1),
-        [TX_F64] = TXG_REAL(f64, 8, 1),
+        [TX_F32] = TXG_REAL(f32, 4, 1, txg_thin_f32),
+        [TX_F64] = TXG_REAL(f64, 8, 1, txg_thin_f64),
         [TX_C64] = TXG_COMPLEX(c64, 8),
         [TX_C128] = TXG_COMPLEX(c128, 16),
     },

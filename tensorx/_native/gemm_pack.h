@@ -3,7 +3,7 @@
  * Included once per size by gemm_kernels.h with
  *   TXG_P    prefix of the functions made here
  *   TXG_E    element type, TXG_V and TXG_M vector of such elements in registers and memory
- *   TXG_TR   transpose of SQ vectors r[SQ] in place; not defined: no such path */
+ *   TXG_TR   loads a square transposed; not defined: no such path */
 
 #define FN(x) TXG_CAT(TXG_P, x)
 #define E TXG_E
@@ -37,9 +37,7 @@ static void FN(_columns)(E *dst, int64_t w, const E *src, int64_t ls, int64_t n,
         int64_t k = 0;
         for (; k + SQ <= kc; k += SQ) {
             TXG_V r[TXG_VB / sizeof(E)];
-            TXG_UNROLL
-            for (int q = 0; q < SQ; q++) r[q] = (TXG_V)*(const TXG_M *)(s + q * ls + k);
-            TXG_TR(r)
+            TXG_TR(r, s + k, ls * (int64_t)sizeof(E));
             TXG_UNROLL
             for (int q = 0; q < SQ; q++) *(TXG_M *)(dst + (k + q) * w + l) = (TXG_M)r[q];
         }
@@ -58,8 +56,17 @@ static void FN(_any)(E *dst, int64_t w, const E *src, int64_t ls, int64_t ks, in
         FN(_slow)(dst, w, src, ls, ks, n, 0, kc);
 }
 
-/* Panels of w columns, see txg_kernel.pack_b. */
+/* Panels of w columns, see txg_kernel.pack_b. Adjacent columns are read along whole rows, past the
+ * panels' borders: memory likes long runs. */
 static void FN(_b)(void *dst, const void *src, int64_t w, int64_t cs, int64_t ks, int64_t n, int64_t kc) {
+    if (cs == 1 && n > w) {
+        const int64_t full = n / w * w;
+        const E *s = (const E *)src;
+        for (int64_t k = 0; k < kc; k++, s += ks)
+            for (int64_t j = 0; j < full; j += w) FN(_rows)((E *)dst + j * kc + k * w, w, s + j, 0, w, 1);
+        if (full < n) FN(_b)((E *)dst + full * kc, (const E *)src + full, w, cs, ks, n - full, kc);
+        return;
+    }
     for (int64_t j = 0; j < n; j += w) {
         E *d = (E *)dst + j * kc;
         const int64_t nc = n - j < w ? n - j : w;

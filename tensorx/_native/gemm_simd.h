@@ -73,12 +73,37 @@ typedef unsigned char mtxg_any __attribute__((vector_size(TXG_VB), aligned(1), m
 #define TXG_VFMA_f32(a, b, c) ((c) + (b) * (a))
 #define TXG_VFMA_f64(a, b, c) ((c) + (b) * (a))
 #endif
+/* One element of the same operation. */
+#if TXG_VB > 16 || defined(__aarch64__)
+#define TXG_SFMA_f32(a, b, c) __builtin_fmaf(a, b, c)
+#define TXG_SFMA_f64(a, b, c) __builtin_fma(a, b, c)
+#else
+#define TXG_SFMA_f32(a, b, c) ((c) + (a) * (b))
+#define TXG_SFMA_f64(a, b, c) ((c) + (a) * (b))
+#endif
 #define TXG_FMA_u16(s, b, c) ((c) + (b) * (s))
 #define TXG_FMA_u32(s, b, c) ((c) + (b) * (s))
 #define TXG_FMA_u64(s, b, c) ((c) + (b) * (s))
 #define TXG_VFMA_u16(a, b, c) ((c) + (b) * (a))
 #define TXG_VFMA_u32(a, b, c) ((c) + (b) * (a))
 #define TXG_VFMA_u64(a, b, c) ((c) + (b) * (a))
+
+/* Where loads and stores take masks for free, the last vector of a tile may be a part of one. */
+#if TXG_VB == 64
+#define TXG_MASKED 1
+#define TXG_LOADM_f32(m, p) ((vtxg_f32)_mm512_maskz_loadu_ps((__mmask16)(m), p))
+#define TXG_LOADM_f64(m, p) ((vtxg_f64)_mm512_maskz_loadu_pd((__mmask8)(m), p))
+#define TXG_LOADM_u16(m, p) ((vtxg_u16)_mm512_maskz_loadu_epi16((__mmask32)(m), p))
+#define TXG_LOADM_u32(m, p) ((vtxg_u32)_mm512_maskz_loadu_epi32((__mmask16)(m), p))
+#define TXG_LOADM_u64(m, p) ((vtxg_u64)_mm512_maskz_loadu_epi64((__mmask8)(m), p))
+#define TXG_STOREM_f32(m, p, x) _mm512_mask_storeu_ps(p, (__mmask16)(m), (__m512)(x))
+#define TXG_STOREM_f64(m, p, x) _mm512_mask_storeu_pd(p, (__mmask8)(m), (__m512d)(x))
+#define TXG_STOREM_u16(m, p, x) _mm512_mask_storeu_epi16(p, (__mmask32)(m), (__m512i)(x))
+#define TXG_STOREM_u32(m, p, x) _mm512_mask_storeu_epi32(p, (__mmask16)(m), (__m512i)(x))
+#define TXG_STOREM_u64(m, p, x) _mm512_mask_storeu_epi64(p, (__mmask8)(m), (__m512i)(x))
+#else
+#define TXG_MASKED 0
+#endif
 
 #if defined(__clang__)
 #define TXG_UNROLL _Pragma("clang loop unroll(full)")

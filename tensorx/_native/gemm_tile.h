@@ -14,6 +14,13 @@
 #define V TXG_CAT(vtxg_, TXG_TN)
 #define M TXG_CAT(mtxg_, TXG_TN)
 #define FMA TXG_CAT(TXG_FMA_, TXG_TN)
+#if TXG_MASKED
+#define LOADM TXG_CAT(TXG_LOADM_, TXG_TN)
+#define STOREM TXG_CAT(TXG_STOREM_, TXG_TN)
+#define LOAD(v, p) ((v) == nv - 1 ? LOADM(mask, (p) + (v) * LT) : (V)*(const M *)((p) + (v) * LT))
+#else
+#define LOAD(v, p) ((V)*(const M *)((p) + (v) * LT))
+#endif
 #define LT ((int)(TXG_VB / sizeof(T)))   /* scalars per vector */
 #define PER (TXG_CPLX ? 2 : 1)           /* scalars per element */
 #define MR (TXG_MR / PER)                /* elements */
@@ -26,6 +33,7 @@
 static const signed char txg_signs[4][4] = {{1, 1, -1, 1}, {1, 1, 1, -1}, {1, -1, 1, 1}, {1, -1, -1, -1}};
 #endif
 
+#if !TXG_MASKED
 /* A tile whose last vector is not full goes out one scalar at a time. */
 TXG_HOT void FN(txg_edge)(const T *tile, int mr, T *c, ptrdiff_t crs, int64_t w, int add, const T *bias) {
     for (int i = 0; i < mr; i++, tile += TXG_NV * LT, c += crs) {
@@ -37,6 +45,8 @@ TXG_HOT void FN(txg_edge)(const T *tile, int mr, T *c, ptrdiff_t crs, int64_t w,
         }
     }
 }
+
+#endif
 
 /* C tile (mr x nc elements, nc <= nv * LANES) = or += A B over one run of kc. Strides in scalars. */
 TXG_INLINE void FN(txg_tile)(const int mr, const int nv, int64_t kc, const T *a, ptrdiff_t ars, ptrdiff_t aks,
@@ -54,11 +64,14 @@ TXG_INLINE void FN(txg_tile)(const int mr, const int nv, int64_t kc, const T *a,
         TXG_UNROLL
         for (int v = 0; v < nv; v++) __builtin_prefetch((const char *)(c + i * crs) + v * TXG_VB, 1);
     }
+#if TXG_MASKED
+    const uint64_t mask = ((uint64_t)1 << (nc - (nv - 1) * LANES) * PER) - 1;
+#endif
     TXG_NO_UNROLL
     for (int64_t k = 0; k < kc; k++) {
         V bv[TXG_NV];
         TXG_UNROLL
-        for (int v = 0; v < nv; v++) bv[v] = (V)*(const M *)(b + v * LT);
+        for (int v = 0; v < nv; v++) bv[v] = LOAD(v, b);
         TXG_UNROLL
         for (int i = 0; i < rows; i++) {
             const int r = i / PER;
@@ -82,18 +95,26 @@ TXG_INLINE void FN(txg_tile)(const int mr, const int nv, int64_t kc, const T *a,
 #else
     (void)conj;
 #endif
+#if !TXG_MASKED
     if (nc == nv * LANES) {
+#endif
         TXG_UNROLL
         for (int i = 0; i < mr; i++) {
             TXG_UNROLL
             for (int v = 0; v < nv; v++) {
-                M *p = (M *)(c + i * crs + v * LT);
                 V x = acc[i][v];
-                if (add) x = (V)*p + x;
-                if (bias) x = x + (V)*(const M *)(bias + v * LT);
-                *p = (M)x;
+                if (add) x = LOAD(v, c + i * crs) + x;
+                if (bias) x = x + LOAD(v, bias);
+#if TXG_MASKED
+                if (v == nv - 1) {
+                    STOREM(mask, c + i * crs + v * LT, x);
+                    continue;
+                }
+#endif
+                *(M *)(c + i * crs + v * LT) = (M)x;
             }
         }
+#if !TXG_MASKED
     } else {
         T tile[TXG_MR * TXG_NV * LT];
         TXG_UNROLL
@@ -103,6 +124,7 @@ TXG_INLINE void FN(txg_tile)(const int mr, const int nv, int64_t kc, const T *a,
         }
         FN(txg_edge)(tile, mr, c, crs, nc * PER, add, bias);
     }
+#endif
 }
 
 typedef void (*FN(txg_tile_fn))(int64_t, const T *, ptrdiff_t, ptrdiff_t, const T *, ptrdiff_t, T *, ptrdiff_t, int64_t,
@@ -225,6 +247,9 @@ static void FN(txg_dot_sum)(void *out, const void *partial, int64_t count) {
 #undef V
 #undef M
 #undef FMA
+#undef LOAD
+#undef LOADM
+#undef STOREM
 #undef LT
 #undef PER
 #undef MR
