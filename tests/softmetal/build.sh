@@ -124,7 +124,7 @@ if [ ! -e "$bridge" ]; then
 fi
 bridge=$(cd "$(dirname "$bridge")" && pwd)/$(basename "$bridge")
 bridge_folder=$(dirname "$bridge")
-bridge_id=$({ echo "$sanitize $bridge"; cat "$bridge" "$bridge_folder"/*.h 2>/dev/null || true; } | digest)
+bridge_id=$({ echo "$sanitize $bridge"; cat "$bridge" "$bridge_folder"/*.h "$bridge_folder"/*.m 2>/dev/null || true; } | digest)
 library=$folder/bridge-$bridge_id/libtensorx_bridge.so
 if [ ! -e "$library" ]; then
     objc_flags

@@ -153,6 +153,7 @@ std::vector<std::string> flags(bool safe, bool contract_off, const sm_compile_op
         f.push_back("-DSM_FAST_FUNCTIONS");
     if (SM_KNOB(ftz)) {
         f.push_back("-DSM_FTZ");
+        f.push_back("-Xclang");
         f.push_back("-fdenormal-fp-math-f32=preserve-sign,preserve-sign");
     }
     if (SM_KNOB(ulp))

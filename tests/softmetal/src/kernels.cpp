@@ -24,28 +24,28 @@ const std::set<std::string> kMatrixNames = {
     "make_filled_simdgroup_matrix",
 };
 
-#define P3(f) "g->" f "[0], g->" f "[1], g->" f "[2]"
-#define THREADS(f) "(g->" f "[0] * g->" f "[1] * g->" f "[2])"
+#define P3(f) "__g->" f "[0], __g->" f "[1], __g->" f "[2]"
+#define THREADS(f) "(__g->" f "[0] * __g->" f "[1] * __g->" f "[2])"
 const std::map<std::string, std::string> kBuiltins = {
-    {"thread_position_in_grid", "g->group[0] * g->nominal[0] + x, g->group[1] * g->nominal[1] + y, "
-                                "g->group[2] * g->nominal[2] + z"},
+    {"thread_position_in_grid", "__g->group[0] * __g->nominal[0] + __x, __g->group[1] * __g->nominal[1] + __y, "
+                                "__g->group[2] * __g->nominal[2] + __z"},
     {"threads_per_grid", P3("threads")},
-    {"thread_position_in_threadgroup", "x, y, z"},
+    {"thread_position_in_threadgroup", "__x, __y, __z"},
     {"threads_per_threadgroup", P3("size")},
     {"dispatch_threads_per_threadgroup", P3("nominal")},
     {"threadgroup_position_in_grid", P3("group")},
     {"threadgroups_per_grid", P3("groups")},
-    {"thread_index_in_threadgroup", "index, 0, 0"},
-    {"thread_index_in_simdgroup", "index % g->simd_width, 0, 0"},
-    {"simdgroup_index_in_threadgroup", "index / g->simd_width, 0, 0"},
-    {"threads_per_simdgroup", "g->simd_width, 0, 0"},
-    {"thread_execution_width", "g->simd_width, 0, 0"},
+    {"thread_index_in_threadgroup", "__index, 0, 0"},
+    {"thread_index_in_simdgroup", "__index % __g->simd_width, 0, 0"},
+    {"simdgroup_index_in_threadgroup", "__index / __g->simd_width, 0, 0"},
+    {"threads_per_simdgroup", "__g->simd_width, 0, 0"},
+    {"thread_execution_width", "__g->simd_width, 0, 0"},
     {"simdgroups_per_threadgroup",
-     "(" THREADS("size") " + g->simd_width - 1) / g->simd_width, 0, 0"},
+     "(" THREADS("size") " + __g->simd_width - 1) / __g->simd_width, 0, 0"},
     {"dispatch_simdgroups_per_threadgroup",
-     "(" THREADS("nominal") " + g->simd_width - 1) / g->simd_width, 0, 0"},
-    {"thread_index_in_quadgroup", "index % 4, 0, 0"},
-    {"quadgroup_index_in_threadgroup", "index / 4, 0, 0"},
+     "(" THREADS("nominal") " + __g->simd_width - 1) / __g->simd_width, 0, 0"},
+    {"thread_index_in_quadgroup", "__index % 4, 0, 0"},
+    {"quadgroup_index_in_threadgroup", "__index / 4, 0, 0"},
     {"quadgroups_per_threadgroup", "(" THREADS("size") " + 3) / 4, 0, 0"},
 };
 const std::set<std::string> kOtherAttributes = {
@@ -395,13 +395,15 @@ void Rewriter::declarations(const std::map<std::string, std::string> &values)
 
 std::string Rewriter::wrappers()
 {
-    std::string s = "\n#line 1 \"wrappers\"\n", table;
+    // decltype of a function counts as taking its address.
+    std::string s = "\n#line 1 \"wrappers\"\n#pragma OPENCL EXTENSION __cl_clang_function_pointers : "
+                    "enable\n", table;
     for (size_t n = 0; n < out.kernels.size(); ++n) {
         const KernelInfo &k = out.kernels[n];
         std::string id = std::to_string(n), args, call;
         for (size_t p = 0; p < k.parameters.size(); ++p) {
             const auto &q = k.parameters[p];
-            std::string type = "__sm::arg<" + std::to_string(p) + ", F>::type";
+            std::string type = "__sm::arg<" + std::to_string(p) + ", __F>::type";
             if (!call.empty())
                 call += ", ";
             if (q.what == "buffer" || q.what == "threadgroup") {
@@ -409,7 +411,7 @@ std::string Rewriter::wrappers()
                 std::string index = std::to_string(q.index);
                 args += "{" + m + "::kind, " + index + ", " + m + "::bytes, " + m + "::align, " + m +
                         "::readonly}, ";
-                call += m + "::make(g->" + (q.what == "buffer" ? "buffer" : "threadgroup_arg") +
+                call += m + "::make(__g->" + (q.what == "buffer" ? "buffer" : "threadgroup_arg") +
                         "[" + index + "])";
             } else {
                 call += "__sm::place<__sm::plain<" + type + ">::type>::make(" +
@@ -419,17 +421,17 @@ std::string Rewriter::wrappers()
         s += "typedef decltype(" + k.function + ") __sm_f" + id + ";\n";
         std::string with = args;
         size_t at = 0;
-        while ((at = with.find("F>", at)) != std::string::npos)
-            with.replace(at, 1, "__sm_f" + id), at += 4;
+        while ((at = with.find("__F>", at)) != std::string::npos)
+            with.replace(at, 3, "__sm_f" + id), at += 4;
         s += "extern \"C\" __constant __sm::argument __sm_args_" + id + "[] = {" + with +
              "{0, 0, 0, 0, 0}};\n";
         s += "extern \"C\" void __sm_run_" + id +
-             "(const __global __sm_group *g, uint z, uint y, uint x0, uint x1) {\n"
-             "typedef __sm_f" + id + " F;\nuint row = (z * g->size[1] + y) * g->size[0];\n";
+             "(const __global __sm_group *__g, uint __z, uint __y, uint __x0, uint __x1) {\n"
+             "typedef __sm_f" + id + " __F;\nuint __row = (__z * __g->size[1] + __y) * __g->size[0];\n";
         if (k.uses)
-            s += "uint x = x0, index = row + x;\n" + k.function + "(" + call + ");\n}\n";
+            s += "uint __x = __x0, __index = __row + __x;\n" + k.function + "(" + call + ");\n}\n";
         else
-            s += "for (uint x = x0; x < x1; ++x) {\nuint index = row + x; (void)index;\n" +
+            s += "for (uint __x = __x0; __x < __x1; ++__x) {\nuint __index = __row + __x; (void)__index;\n" +
                  k.function + "(" + call + ");\n}\n}\n";
         table += k.name + " " + std::to_string(k.uses) + " " + std::to_string(k.max_threads) +
                  "\\n";

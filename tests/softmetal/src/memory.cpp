@@ -74,7 +74,8 @@ void make_arena()
             host_base = (char *)h;
             gpu_base = (char *)g;
             owner = (std::atomic<sm_buffer *> *)o;
-            free_ranges[0] = size;
+            // Room at both ends for indices that are far off.
+            free_ranges[size / 64] = size - size / 32;
             return;
         }
         if (h != MAP_FAILED)

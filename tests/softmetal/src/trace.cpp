@@ -58,7 +58,7 @@ bool same_moment(const Access &a, const Access &b) // of one group
 }
 
 // Is `old` unordered with `now`?
-bool conflict(uint64_t packed, const Access &now, int lanes)
+bool conflict(uint64_t packed, const Access &now, int lanes, bool local)
 {
     if (!packed)
         return false;
@@ -66,7 +66,7 @@ bool conflict(uint64_t packed, const Access &now, int lanes)
     if (old.dispatch != (now.dispatch & 1023))
         return false;
     if (old.group != (now.group & 0xfffff))
-        return true;
+        return !local; // threadgroup memory is used by one group after the other
     if (old.epoch != (now.epoch & 4095))
         return false;
     if (old.many)
@@ -90,11 +90,12 @@ void report(Worker *w, const char *what, const Access &now, uint64_t old_packed,
                  old_write ? "writes" : "reads");
 }
 
-void check_cell(Worker *w, Cell &c, const Access &now, bool write, const char *place, long byte)
+void check_cell(Worker *w, Cell &c, const Access &now, bool write, const char *place, long byte,
+                bool local)
 {
-    if (conflict(c.writer, now, w->lanes))
+    if (conflict(c.writer, now, w->lanes, local))
         report(w, "race", now, c.writer, write, true, place, byte);
-    else if (write && conflict(c.reader, now, w->lanes))
+    else if (write && conflict(c.reader, now, w->lanes, local))
         report(w, "race", now, c.reader, write, false, place, byte);
     if (write) {
         c.writer = pack(now);
@@ -140,7 +141,7 @@ void access(char *p, uint32_t size, bool write)
                     sm_violation("uninitialised", "%s: thread %u reads byte %ld of %s, which no "
                                  "thread of the group has written", w->kernel->name.c_str(), thread,
                                  byte + i, piece.name.c_str());
-                check_cell(w, c, now, write, piece.name.c_str(), byte + i);
+                check_cell(w, c, now, write, piece.name.c_str(), byte + i, true);
             }
             return;
         }
@@ -161,9 +162,10 @@ void access(char *p, uint32_t size, bool write)
         place[0] = 0;
         for (uint32_t k = 0; k < size; ++k) {
             Cell &c = shadow[p - gpu_arena_base() + k];
-            if (conflict(c.writer, now, w->lanes) || (write && conflict(c.reader, now, w->lanes)))
+            if (conflict(c.writer, now, w->lanes, false) ||
+                (write && conflict(c.reader, now, w->lanes, false)))
                 snprintf(place, sizeof place, "buffer %s", sm_buffer_name(b.buffer));
-            check_cell(w, c, now, write, place, (long)(p + k - b.buffer->gpu));
+            check_cell(w, c, now, write, place, (long)(p + k - b.buffer->gpu), false);
         }
         return;
     }
