@@ -259,7 +259,7 @@ static txm_slab *slab_new(txm_instance *in, uint32_t cls, txm_error *err)
         return NULL;
     }
     /* Tools that watch whole buffers learn from the label that this one is shared. */
-    [s->metal setLabel:@"tensorx.slab"];
+    [s->metal setLabel:@"slab of tensorx"];
     s->contents = [s->metal contents];
     for (uint32_t i = s->slots; i-- > 0;) {
         txm_buffer *b = buffer_struct(in);
