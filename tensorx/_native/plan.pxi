@@ -995,6 +995,66 @@ cdef int settle_need(Plan *P, int rc, tx_node *root, int *tries) except -1:
     return 0
 
 
+cdef inline bint sole_reader(tx_node *q, int edges, int64_t nbytes) noexcept:
+    """can_donate for one op over leaves: q is held by those edges alone, whole and dense."""
+    cdef tx_storage *s = q.st
+    return (q.refs == edges and q.handles == 0 and s.nbytes == <size_t>nbytes and q.offset == 0
+            and not s.flags & (TX_ST_FOREIGN | TX_ST_READONLY) and not s.reading and not s.writing
+            and tx_st_owners(s) == 1 and tx_st_exports(s) == 0)
+
+
+cdef int evaluate_one(tx_node *n) except -1:
+    """One op over leaves, small and dense: the kernel is called without a program.
+    Returns 0 where the general way has to be taken. Same kernel, same reuse, same bits."""
+    global g_serial
+    cdef const void *src[4]
+    cdef unsigned mask = 0
+    cdef int k, j, edges
+    cdef tx_node *q
+    cdef tx_storage *s = NULL
+    cdef int64_t nbytes
+    cdef int donor = -1
+    if tx_is_half(n.odtype) or tx_is_half(n.dtype):
+        return 0
+    nbytes = n.numel * tx_item_size[n.dtype]
+    for k in range(n.nin):
+        q = n.inp[k]
+        if q == NULL:
+            src[k] = &n.sc[k]
+            mask |= <unsigned>1 << k
+            continue
+        if q.kind != TX_LEAF or q.st.writing:
+            return 0
+        src[k] = q.st.ptr + q.offset * tx_item_size[q.dtype]
+        if q.numel == 1 and n.numel != 1:
+            mask |= <unsigned>1 << k
+        elif donor < 0:
+            edges = 1
+            for j in range(n.nin):
+                if j != k and n.inp[j] == q:
+                    edges += 1
+            if q.saves == 0 and sole_reader(q, edges, nbytes):
+                donor = k
+    if donor >= 0:
+        q = n.inp[donor]
+        s = q.st
+        leaf_detach(q)
+        unmark_kept(s)
+        s.version = 0
+        g_serial += 1
+        s.serial = g_serial
+        if s.history != NULL:
+            Py_DECREF(<object>s.history)
+            s.history = NULL
+    else:
+        s = storage_try(0, <size_t>nbytes)
+        if s == NULL:
+            return 0
+    K.ew[<int>n.op * TX_NDT + n.odtype](s.ptr, src, n.numel, mask)
+    node_settle(n, s)
+    return 1
+
+
 cdef int ensure(tx_node *n) except -1:
     """Makes n a leaf. Iterative: prerequisites go onto a stack of our own."""
     cdef tx_node *small[32]
@@ -1003,6 +1063,9 @@ cdef int ensure(tx_node *n) except -1:
     cdef tx_node *r
     cdef Plan *P
     if n.kind == TX_LEAF:
+        return 0
+    if (n.kind == TX_EW and n.numel <= 1024 and n.numel > 0 and n.flags & TX_N_LINEAR and not n.flags & TX_N_BUSY
+            and n.device == 0 and not g_recording and evaluate_one(n)):
         return 0
     P = plan_take()
     n.refs += 1
