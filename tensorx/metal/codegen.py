@@ -155,7 +155,7 @@ def supported(op: str, dtype: str, to: str = "") -> bool:
 # ---- expressions ---------------------------------------------------------------------------------
 
 
-class _Emitter(rowlang._Emitter):
+class _Emitter(rowlang.Emitter):
     """Rows as Metal statements: every sum and product becomes a temporary of its own, so that no
     compiler can fuse two roundings into one, and integers wrap."""
 

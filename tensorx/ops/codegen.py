@@ -2,7 +2,6 @@
 
 * ``generate(outdir)``: the C kernels of all dtypes (setup.py compiles them once
   per instruction set)
-* ``msl_expression(row, dtype, names)``: the forward expression as Metal text
 * ``saved(row, wanted)`` and ``backward_source(row, wanted)``: what autograd keeps
   and how it computes gradients
 * ``docstring(row)``, ``signature(row)``, ``methods(row)``, ``operators(row)``: the
@@ -27,6 +26,7 @@ else:  # loaded by path, before tensorx is built
     _spec = importlib.util.spec_from_file_location(
         "_tensorx_rowlang", os.path.join(os.path.dirname(os.path.abspath(__file__)), "rowlang.py")
     )
+    assert _spec is not None and _spec.loader is not None
     rowlang = importlib.util.module_from_spec(_spec)
     sys.modules[_spec.name] = rowlang
     _spec.loader.exec_module(rowlang)
@@ -42,7 +42,7 @@ CONSTANTS = rowlang.CONSTANTS
 parse, names, calls = rowlang.parse, rowlang.names, rowlang.calls
 forward, full_forward, gradients = rowlang.forward, rowlang.full_forward, rowlang.gradients
 result_suffix = rowlang.result_suffix
-c_expression, msl_expression = rowlang.c_expression, rowlang.msl_expression
+cases, c_expression = rowlang.cases, rowlang.c_expression
 
 
 # ---------------------------------------------------------------------------
@@ -68,6 +68,9 @@ FAMILIES: dict[str, tuple[str, str]] = {
 }
 
 _SIGN_FREE = (ast.Add, ast.Sub, ast.Mult, ast.USub, ast.Eq, ast.NotEq)
+_SIGN_FREE_CALLS = set(
+    "BITAND BITOR BITXOR BITNOT WHERE AND OR XOR NOT CONJ REAL IMAG CEIL FLOOR TRUNC RINT ISNAN ISINF ISFINITE".split()
+)
 
 
 def has_kernel(row: Op, dtype: DType) -> bool:
@@ -79,14 +82,9 @@ def _twin(row: Op, dtype: DType) -> DType | None:
     """The unsigned dtype whose kernel gives the same bits, if the expression does not look at the sign."""
     if dtype.kind != "i" or "u" not in row.kinds or row.cases:
         return None
-    for node in ast.walk(parse(row.forward)):
-        if isinstance(node, (ast.operator, ast.unaryop, ast.cmpop)) and not isinstance(node, _SIGN_FREE):
-            return None
-        if isinstance(node, ast.Call) and node.func.id not in (
-            "BITAND", "BITOR", "BITXOR", "BITNOT", "WHERE", "AND", "OR", "XOR", "NOT", "CONJ", "REAL", "IMAG",
-            "CEIL", "FLOOR", "TRUNC", "RINT", "ISNAN", "ISINF", "ISFINITE",
-        ):
-            return None
+    operations = [n for n in ast.walk(parse(row.forward)) if isinstance(n, (ast.operator, ast.unaryop, ast.cmpop))]
+    if not all(isinstance(node, _SIGN_FREE) for node in operations) or calls(row.forward) - _SIGN_FREE_CALLS:
+        return None
     return DTYPES["u" + dtype.name]
 
 
@@ -139,11 +137,11 @@ def _loop(row: Op, dtype: DType, mask: int, text: str) -> str:
 
 def _block_function(row: Op, dtype: DType) -> list[str]:
     """Lines that hand runs to a block function, if the whole forward is one call that has one."""
-    tree = parse(forward(row, dtype))
+    tree: Any = parse(forward(row, dtype))
     if dtype.kind != "f" or not isinstance(tree, ast.Call) or row.cases:
         return []
-    name = tree.func.id
-    if PRELUDE[name].cheap or not all(isinstance(arg, ast.Name) for arg in tree.args):
+    name = ast.unparse(tree.func)
+    if PRELUDE[name].cheap or ast.unparse(tree) != f"{name}({', '.join(row.operands)})":
         return []
     if row.arity == 1:
         vector = name.lower() + ("f" if dtype.suffix == "f32" else "")
@@ -163,13 +161,13 @@ def _kernel(row: Op, dtype: DType) -> str:
     lines.append(f"    case 0: {_loop(row, dtype, 0, full)}")
     for mask in scalar_masks(row, dtype):
         lines.append(f"    case {mask}: {{")
-        for operand, value, shortcut in row.cases:
+        for operand, value, shortcut in cases(row, dtype):
             # A branch outside the loop for what full_forward selects inside it.
             k = row.operands.index(operand)
-            if mask == 1 << k and dtype.kind != "c":
+            if mask == 1 << k:
                 lines.append(f"      if (*(const {dtype.c} *)src[{k}] == {value})")
                 lines.append(f"      {_loop(row, dtype, mask, shortcut)}")
-        rest = forward(row, dtype) if row.cases else full
+        rest = forward(row, dtype) if cases(row, dtype) else full
         lines.append(f"      {_loop(row, dtype, mask, rest)} }}")
     sizes = ", ".join("1" if k in row.masks else f"sizeof({dtype.c})" for k in range(row.arity))
     lines += [
@@ -351,7 +349,7 @@ def backward_source(row: Op, wanted: tuple[int, ...], is_complex: bool = False) 
         trees.append(None if text == "0" else parse(text))
     counts: dict[str, int] = {}
 
-    def count(node: ast.expr) -> None:
+    def count(node: Any) -> None:
         if isinstance(node, (ast.Name, ast.Constant)):
             return
         key = ast.dump(node)
@@ -367,7 +365,7 @@ def backward_source(row: Op, wanted: tuple[int, ...], is_complex: bool = False) 
     lines: list[str] = []
     temporaries: dict[str, str] = {}
 
-    def text_of(node: ast.expr) -> str:
+    def text_of(node: Any) -> str:
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.Constant):

@@ -20,6 +20,7 @@ else:  # loaded by path, before tensorx is built
     _spec = importlib.util.spec_from_file_location(
         "_tensorx_table", os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.py")
     )
+    assert _spec is not None and _spec.loader is not None
     table = importlib.util.module_from_spec(_spec)
     sys.modules[_spec.name] = table
     _spec.loader.exec_module(table)
@@ -130,7 +131,7 @@ COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">
 
 
 @functools.cache
-def parse(text: str) -> ast.expr:
+def parse(text: str) -> Any:
     """The expression tree of a row string."""
     return ast.parse(text, mode="eval").body
 
@@ -143,7 +144,7 @@ def names(text: str) -> set[str]:
 
 def calls(text: str) -> set[str]:
     """Prelude functions that an expression calls."""
-    return {node.func.id for node in ast.walk(parse(text)) if isinstance(node, ast.Call)}
+    return {ast.unparse(node.func) for node in ast.walk(parse(text)) if isinstance(node, ast.Call)}
 
 
 # ---------------------------------------------------------------------------
@@ -218,8 +219,13 @@ def result_suffix(row: Op, dtype: DType) -> str:
 NUMBER, TRUTH = "number", "truth"
 
 
-class _Emitter:
-    """Text of one expression, with numbers typed and operators on complex values written as calls."""
+class Emitter:
+    """Text of one expression, with numbers typed and operators on complex values written as calls.
+
+    ``operands`` maps names to (text, kind), kind being a dtype suffix or TRUTH.  In C, functions and the
+    pairs of complex numbers carry the dtype; in Metal, functions are overloaded and a pair is a float2.
+    The Metal text of whole rows is made by a subclass in ``tensorx/metal/codegen.py``.
+    """
 
     def __init__(self, dtype: DType, operands: dict[str, tuple[str, str]], metal: bool):
         self.dtype = dtype
@@ -249,7 +255,7 @@ class _Emitter:
             text = self.number(value, suffix)
         if suffix in ("c64", "c128") and kind not in (suffix, TRUTH):
             if self.metal:
-                return f"complex64({text}, 0.0f)"
+                return f"float2({text}, 0.0f)"
             return f"tx_make_{suffix}({text}, 0)"
         return text
 
@@ -265,7 +271,7 @@ class _Emitter:
                 return kind
         return kinds[0] if kinds else self.dtype.real if self.dtype.kind == "c" else self.dtype.suffix
 
-    def visit(self, node: ast.expr) -> tuple[str, str, Any]:
+    def visit(self, node: Any) -> tuple[str, str, Any]:
         """(text, kind, value); text is empty and value set for numbers."""
         if isinstance(node, ast.Constant):
             return "", NUMBER, node.value
@@ -321,7 +327,7 @@ class _Emitter:
         if name == "COMPLEX":
             suffix = _COMPLEX_OF[self.dtype.real]
             re, im = (self.typed(arg, self.dtype.real) for arg in args)
-            return (f"complex64({re}, {im})" if self.metal else f"tx_make_{suffix}({re}, {im})"), suffix, None
+            return (f"float2({re}, {im})" if self.metal else f"tx_make_{suffix}({re}, {im})"), suffix, None
         suffix = self.join(args)
         text = self.call(name, suffix, *(self.typed(arg, suffix) for arg in args))
         result = PRELUDE[name].result
@@ -332,42 +338,28 @@ class _Emitter:
         return text, suffix, None
 
 
-def _emit(row: Op, text: str, dtype: DType, operand_texts: Sequence[str], metal: bool) -> str:
+def c_expression(row: Op, dtype: DType, operand_texts: Sequence[str], text: str = "") -> str:
+    """The forward expression (or another one over the row's operands) as C, for one element."""
     operands = {
         name: (operand_texts[k], TRUTH if k in row.masks else dtype.suffix) for k, name in enumerate(row.operands)
     }
-    emitter = _Emitter(dtype, operands, metal)
-    node = emitter.visit(parse(text))
+    emitter = Emitter(dtype, operands, metal=False)
+    node = emitter.visit(parse(text or forward(row, dtype)))
     suffix = result_suffix(row, dtype)
     if node[1] == TRUTH and suffix == "b8":
         return node[0]
     return emitter.typed(node, suffix)
 
 
-def c_expression(row: Op, dtype: DType, operand_texts: Sequence[str], text: str = "") -> str:
-    """The forward expression (or another one) as C, for one element."""
-    return _emit(row, text or forward(row, dtype), dtype, operand_texts, metal=False)
+def cases(row: Op, dtype: DType) -> list[tuple[str, float, str]]:
+    """The shortcuts of a row that hold for a dtype."""
+    return [(operand, value, text) for operand, value, text, kinds in row.cases if dtype.kind in kinds]
 
 
 def full_forward(row: Op, dtype: DType) -> str:
     """The forward expression with the shortcuts of ``cases`` as selects: every element, whether its
     operand is a scalar or not, gets the same bits."""
     text = forward(row, dtype)
-    if dtype.kind != "c":
-        for operand, value, shortcut in reversed(row.cases):
-            text = f"WHERE({operand} == {value}, {shortcut}, {text})"
+    for operand, value, shortcut in reversed(cases(row, dtype)):
+        text = f"WHERE({operand} == {value}, {shortcut}, {text})"
     return text
-
-
-def msl_expression(row: Op, dtype: str, operand_texts: Sequence[str]) -> str:
-    """The forward expression as Metal text over the given operand texts.
-
-    dtype is a name such as ``"float32"``.  Operands of float16 and bfloat16 are taken
-    to be float and so is the result, to be rounded after the op.  Functions are those of
-    PRELUDE; complex operators are calls of ADD SUB MUL DIV NEG EQ on complex64, with an R
-    on the side where one operand is real (ADDR SUBR MULR DIVR RSUB RDIV).
-    """
-    described = DTYPES[dtype]
-    if dtype in ("float64", "complex128"):
-        raise ValueError(f"{dtype} does not exist on Metal")
-    return _emit(row, full_forward(row, described), described, operand_texts, metal=True)

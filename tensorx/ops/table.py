@@ -57,8 +57,8 @@ class Op:
                smaller domain, says nothing about special values
     ulp        allowed error against the reference, in units of the last place of
                the larger of the result and ``scale``
-    cases      (operand, number, expression): exact shortcuts of ``forward`` where that
-               operand equals the number; real and integer dtypes
+    cases      (operand, number, expression, kinds): what ``forward`` is computed as where
+               that operand equals the number, for dtypes of those kinds
     """
 
     name: str
@@ -75,7 +75,7 @@ class Op:
     kinks: tuple[str, ...] = ()
     ulp: float = 4
     scale: float = 0.0
-    cases: tuple[tuple[str, float, str], ...] = ()
+    cases: tuple[tuple[str, float, str, str], ...] = ()
     masks: tuple[int, ...] = ()
     complex_forward: str = ""
     complex_grads: tuple[str | None, ...] = ()
@@ -176,7 +176,8 @@ _BASIC = [
             " np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)))",
             "x1 raised to the power x2; negative integer powers of integers are an error.",
             kinds="iufc", promote="error", domain=((0.2, 3), (-3, 3)), ulp=2,
-            cases=(("y", 2, "x * x"), ("y", 1, "x"), ("y", 3, "x * x * x")),
+            cases=(("y", 2, "x * x", "iuf"), ("y", 1, "x", "iuf"), ("y", 3, "x * x * x", "iuf"),
+                   ("y", 0.5, "WHERE(x == -INF, INF, SQRT(x) + 0)", "f"), ("y", -1, "1 / x", "f")),
             operators=("__pow__",), **API, example="[2.0, 3.0]; 2.0 -> [4.0, 9.0]"),
     _unary("negative", "-x", "-g", "np.negative(x)", "Negation of x.",
            kinds="iufc", promote="error", operators=("__neg__",), aliases=("neg",), **API, **EXACT,
