@@ -77,6 +77,10 @@ cdef bint is_numpy_scalar(object o):
     return np is not None and isinstance(o, np.generic)
 
 
+cdef tuple INT_MIN = (0, -2**7, -2**15, -2**31, -2**63, 0, 0, 0, 0)
+cdef tuple INT_MAX = (1, 2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1, 2**8 - 1, 2**16 - 1, 2**32 - 1, 2**64 - 1)
+
+
 cdef int scalar_store(tx_scalar *s, object o, int dt, str op) except -1:
     """Writes a Python scalar in the register format of dtype dt; the kinds fit already."""
     cdef double v
@@ -101,11 +105,11 @@ cdef int scalar_store(tx_scalar *s, object o, int dt, str op) except -1:
     else:
         i = int(o)
         if dt <= TX_I64:
-            lo = -(1 << (8 * tx_item_size[dt] - 1))
-            hi = -lo - 1
+            lo = INT_MIN[dt]
+            hi = INT_MAX[dt]
         else:
             lo = 0
-            hi = (1 << (8 * tx_item_size[dt])) - 1
+            hi = INT_MAX[dt]
         if i < lo or i > hi:
             raise OverflowError(f"{op}: the Python integer {i} is out of range for {DTYPES[dt].name} ({lo} to {hi})")
         if dt <= TX_I64:

@@ -678,6 +678,8 @@ cdef void plan_emit(Plan *P, bint for_reduce) noexcept:
             P.scal[i] = scal
             reg_share(P, P.vreg[i])
             operand_done(P, n, 0, i)
+            if for_reduce and n == P.root:
+                reg_share(P, P.vreg[i])
             if P.last[i] < 0:
                 reg_done(P, P.vreg[i])
             continue
@@ -777,7 +779,9 @@ cdef void plan_emit(Plan *P, bint for_reduce) noexcept:
         # store
         if P.out[i] and not P.late[i] and r != P.oreg[i]:
             plan_store(P, i, half, oc)
-        if P.last[i] < 0 and not P.late[i] and not (for_reduce and n == P.root):
+        if P.late[i] or (for_reduce and n == P.root):
+            reg_share(P, r)                  # needed until the end of the program
+        if P.last[i] < 0:
             reg_done(P, r)
     for i in range(P.norder):
         if P.late[i]:

@@ -318,6 +318,12 @@ cdef class Tensor:
         return r
 
     def __setitem__(self, index, value):
+        cdef Tensor v
+        if not self.rg and not (isinstance(value, Tensor) and (<Tensor>value).rg) and (isinstance(value, Tensor) or scalar_kind(value)):
+            v = basic_index(self, index)
+            if v is not None:
+                write_value(v, value, "setitem")
+                return
         HOOKS.setitem(self, index, value)
 
     # ---- writing ------------------------------------------------------------------------------------
