@@ -248,6 +248,14 @@ def _digamma_far(z):
         return +((mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x)
 
 
+def _digamma_near(t):
+    """digamma(x) = (x - root) q(x), t = x - 1.5"""
+    x = t + mp.mpf("1.5")
+    with mp.workdps(90):
+        root = mp.findroot(mp.digamma, mp.mpf("1.4616321449683622"))
+        return +(mp.digamma(x) / (x - root)) if abs(x - root) > mp.mpf("1e-30") else mp.psi(1, root)
+
+
 def _rel_log(power):
     return lambda f: f**power / mp.log1p(f) if f else f
 
@@ -300,7 +308,7 @@ SPECS: dict[str, Spec] = {
     "lerfc_f32": Spec(_lerfc, "0.92", "4", P(8), lambda t: mp.erfc(t) / mp.erf(t) * t, 32),
     "lerfc_f64": Spec(_lerfc, "1", "5.95", P(18), lambda t: mp.erfc(t) / mp.erf(t) * t, 64),
     "erfc_mid": Spec(_erfcx_u(3), "0.0757", "0.33334", P(11), lambda u: 1 / _erfcx_u(3)(u), 64),
-    "erfc_f64": Spec(lambda c: _erfcx_u(4)(c + 0.125), "-0.0931", "0.0978", P(21), lambda c: 1 / _erfcx_u(4)(c + 0.125), 64),  # u - 1/8
+    "erfc_f64": Spec(lambda c: _erfcx_u(4)(c + 0.125), "-0.0931", "0.1112", P(22), lambda c: 1 / _erfcx_u(4)(c + 0.125), 64),  # u - 1/8
     # in v = w - 2.5, s - 3; w - 3.125, s - 3.25, s - 5
     "erfinv_mid_1": Spec(lambda v: _erfinv_w(v + 2.5), "-2.5", "2.51", P(12), lambda v: 1 / _erfinv_w(v + 2.5), 64),
     "erfinv_mid_2": Spec(lambda v: _erfinv_s(v + 3), "-0.766", "1.1", P(11), lambda v: 1 / _erfinv_s(v + 3), 64),
@@ -309,7 +317,8 @@ SPECS: dict[str, Spec] = {
     "erfinv_f64_3": Spec(lambda v: _erfinv_s(v + 5), "-1.001", "1.1", P(17), lambda v: 1 / _erfinv_s(v + 5), 64),
     "lgamma_near": Spec(_lgamma_near, "-0.5", "0.5", P(12), lambda t: 1 / _lgamma_near(t), 64),
     "lgamma_far": Spec(_lgamma_far, "0", "0.1112", P(6), lambda z: 1, 64),
-    "digamma_far": Spec(_digamma_far, "0", "0.02", P(7), lambda z: z, 64),
+    "digamma_near": Spec(_digamma_near, "-0.5", "0.5", P(23), lambda t: 1 / _digamma_near(t), 64),
+    "digamma_far": Spec(_digamma_far, "0", "0.1112", P(13), lambda z: z, 64),
 }
 
 

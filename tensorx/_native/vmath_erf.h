@@ -103,38 +103,40 @@ TX_INLINE double tx_erfc(double x)
     double t, a = tx__abs(x), small = 1.0 - tx__sign(tx__erf_small(a), x);
     double b = a > 27.3 ? 27.3 : a;
     double d = b + 4.0, dl = (4.0 - d) + b, u = 1.0 / d, c = u - 0.125;
-    /* erfc_f64: [-0.0931, 0.0978], error 1.3e-16 */
-    double r = -0x1.97a7978977198p+33;
-    r = TX_FMA(r, c, -0x1.6d0cf77ca3a7bp+27);
-    r = TX_FMA(r, c, 0x1.fdbd454a9d989p+30);
-    r = TX_FMA(r, c, 0x1.46faa3c88e58bp+27);
-    r = TX_FMA(r, c, -0x1.c3d5a89cc10efp+27);
-    r = TX_FMA(r, c, -0x1.7e699ea08d75bp+25);
-    r = TX_FMA(r, c, 0x1.3ae0fae39dc53p+24);
-    r = TX_FMA(r, c, 0x1.3c6f8df08083ep+23);
-    r = TX_FMA(r, c, -0x1.e7cd2a369ec68p+17);
-    r = TX_FMA(r, c, -0x1.72cdad733e1cp+20);
-    r = TX_FMA(r, c, -0x1.dd285155c94a1p+18);
-    r = TX_FMA(r, c, 0x1.269b5284284a4p+15);
-    r = TX_FMA(r, c, 0x1.908f473e00c72p+16);
-    r = TX_FMA(r, c, 0x1.b00c052c1e1a4p+15);
-    r = TX_FMA(r, c, 0x1.38dbd2c8c2d4cp+14);
-    r = TX_FMA(r, c, 0x1.645fd8a4bc199p+12);
-    r = TX_FMA(r, c, 0x1.52cac2371062ap+10);
-    r = TX_FMA(r, c, 0x1.14eacb1ad033fp+8);
-    r = TX_FMA(r, c, 0x1.8be202d26c6fcp+5);
-    r = TX_FMA(r, c, 0x1.f3fe31ecb49bfp+2);
+    /* erfc_f64: [-0.0931, 0.1112], error 1.2e-16 */
+    double r = 0x1.9da07218d5c4ep+33;
+    r = TX_FMA(r, c, -0x1.a6c95be7b4047p+33);
+    r = TX_FMA(r, c, -0x1.9df698df20804p+29);
+    r = TX_FMA(r, c, 0x1.015e0294702bp+31);
+    r = TX_FMA(r, c, 0x1.6212ad6cdbcb1p+27);
+    r = TX_FMA(r, c, -0x1.c485b1b5d2ffp+27);
+    r = TX_FMA(r, c, -0x1.7fb0c9b10ae0bp+25);
+    r = TX_FMA(r, c, 0x1.3aee0bb2cf24cp+24);
+    r = TX_FMA(r, c, 0x1.3c790b37562ffp+23);
+    r = TX_FMA(r, c, -0x1.e7d62f4aae876p+17);
+    r = TX_FMA(r, c, -0x1.72ce069533e11p+20);
+    r = TX_FMA(r, c, -0x1.dd284db579217p+18);
+    r = TX_FMA(r, c, 0x1.269b5ab74d472p+15);
+    r = TX_FMA(r, c, 0x1.908f4737a1079p+16);
+    r = TX_FMA(r, c, 0x1.b00c05287f5f8p+15);
+    r = TX_FMA(r, c, 0x1.38dbd2c8c7df5p+14);
+    r = TX_FMA(r, c, 0x1.645fd8a4c318p+12);
+    r = TX_FMA(r, c, 0x1.52cac23710608p+10);
+    r = TX_FMA(r, c, 0x1.14eacb1ad027ap+8);
+    r = TX_FMA(r, c, 0x1.8be202d26c6fbp+5);
+    r = TX_FMA(r, c, 0x1.f3fe31ecb49c1p+2);
     /* the relative rounding error of u, times how much the result feels it */
     double pu = u * d, ul = ((1.0 - pu) - tx__prod_err(u, d, pu)) - u * dl;
     ul *= TX_FMA(u, 14.5, 0.5);
     double h = b * b, l = tx__prod_err(b, b, h);
     double w = tx__exp_poly(tx__exp_reduce(-h, &t));
     double e = 1.0 + w, el = TX_FMA(ul - l, e, (1.0 - e) + w); /* e^(-h - l) (1 + ul) */
-    double q = TX_FMA(r, c, 0x1.18932bf08e154p+0), ql = TX_FMA(r, c, 0x1.18932bf08e154p+0 - q);
+    double q = TX_FMA(r, c, 0x1.18932bf08e154p+0);
+    double ql = TX_FMA(r, c, 0x1.18932bf08e154p+0 - q) + 0x1.1990f52138873p-54; /* the lowest coefficient in two parts */
     double m = q * u, ml = TX_FMA(ql, u, tx__prod_err(q, u, m));
     double v = tx__scale(TX_FMA(e, m, TX_FMA(el, m, e * ml)), t);
     v = x < 0.0 ? 2.0 - v : v;
-    return a < 0.5 ? small : v;
+    return a < 0.25 ? small : v;
 }
 
 /* ---- erfinv: x q(w), w = -log(1 - x^2), in pieces ---- */

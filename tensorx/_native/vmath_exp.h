@@ -270,8 +270,12 @@ TX_INLINE double tx_tanh(double x)
     double s = tx__pow2(t), c = s - 1.0;
     double e = TX_FMA(s, p, c), el = TX_FMA(s, p, c - e);
     double d = e + 2.0, dl = (2.0 - d) + e + el;
-    double inv = 1.0 / d, q = e * inv;
-    double rem = TX_FMA(-q, d, e) + TX_FMA(-q, dl, el);
+    double inv = 1.0 / d;
+#if TX_HAVE_FMA
+    double q = e * inv, rem = TX_FMA(-q, d, e) + TX_FMA(-q, dl, el);
+#else
+    double q = e / d, rem = el - q * dl;
+#endif
     q = TX_FMA(rem, inv, q);
     return tx__sign(q, x);
 }

@@ -57,27 +57,57 @@ TX_INLINE float tx_lgammaf(float x) { return x < 0.0f ? (float)tx_lgamma((double
 #define TX_HAVE_V_lgammaf 1
 TX_VFIX(tx_vlgammaf, float, tx__lgamma_raref, tx__lgamma_posf, tx_lgammaf)
 
-/* ---- digamma, x > 0: eight steps of the recurrence below 8, the sum of reciprocals as one quotient,
- * then the asymptotic series ---- */
+/* ---- digamma, x > 0: (g - root) q(g) with g in [1, 2] and one step of the recurrence, or the
+ * asymptotic series from 3 on ---- */
 TX_INLINE double tx__digamma_pos(double x)
 {
-    int low = x < 8.0;
-    double y = low ? x + 8.0 : x, s = low ? x : 1.0;
-    double w = s * (s + 7.0);
-    double a = w * (w + 6.0), b = (w + 10.0) * (w + 12.0);
-    double sum = (2.0 * s + 7.0) * (TX_FMA(w + w + 6.0, b, (w + w + 22.0) * a) / (a * b));
-    uint64_t u = tx__bits(y) + TX__LOG_OFF;
+    int far = x >= 3.0, low = x < 1.0, high = x > 2.0;
+    double g = low ? x : (high ? x - 2.0 : x - 1.0), c = g - 0.5; /* the above g, less 1 */
+    /* digamma_near: [-0.5, 0.5], error 4.9e-17 */
+    double p = 0x1.fc38548b931e7p-14;
+    p = TX_FMA(p, c, -0x1.75fdd069be292p-13);
+    p = TX_FMA(p, c, 0x1.875501a874b5ap-14);
+    p = TX_FMA(p, c, -0x1.2f5df73a9989p-13);
+    p = TX_FMA(p, c, 0x1.55b5094b9a922p-12);
+    p = TX_FMA(p, c, -0x1.fda4e91b47031p-12);
+    p = TX_FMA(p, c, 0x1.69e84150e841cp-11);
+    p = TX_FMA(p, c, -0x1.0fb1c6362dba1p-10);
+    p = TX_FMA(p, c, 0x1.99dceba51b35cp-10);
+    p = TX_FMA(p, c, -0x1.336dea454a499p-9);
+    p = TX_FMA(p, c, 0x1.cd1f782860306p-9);
+    p = TX_FMA(p, c, -0x1.5a06a32a7a86cp-8);
+    p = TX_FMA(p, c, 0x1.03c0b0f765641p-7);
+    p = TX_FMA(p, c, -0x1.8635640e6ab66p-7);
+    p = TX_FMA(p, c, 0x1.256471622b85ep-6);
+    p = TX_FMA(p, c, -0x1.b9f8b11b63d1dp-6);
+    p = TX_FMA(p, c, 0x1.4de9aa17d326ap-5);
+    p = TX_FMA(p, c, -0x1.fb44202a24f6ap-5);
+    p = TX_FMA(p, c, 0x1.8512e590384d7p-4);
+    p = TX_FMA(p, c, -0x1.2feeeb98a78d3p-3);
+    p = TX_FMA(p, c, 0x1.eca189b8e6f76p-3);
+    p = TX_FMA(p, c, -0x1.b1cb63005ee98p-2);
+    p = TX_FMA(p, c, 0x1.e6f0cbb873616p-1);
+    double inv = 1.0 / (high && !far ? x - 1.0 : x), z = inv * inv;
+    /* root - 1 in two parts */
+    double near = ((g - 0x1.d8b618d5af8fcp-2) - 0x1.b86a722197829p-54) * p;
+    near += low ? -inv : (high ? inv : 0.0);
+    uint64_t u = tx__bits(x) + TX__LOG_OFF;
     double l = tx__log_core(tx__log_k(u), tx__log_m(u) - 1.0);
-    double inv = 1.0 / y, z = inv * inv;
-    /* digamma_far: [0, 0.02], error 2.2e-19 */
-    double q = 0x1.d2b457ced8f6p-5;
-    q = TX_FMA(q, z, -0x1.4d12ae065ef87p-6);
-    q = TX_FMA(q, z, 0x1.efb1e675ca1a2p-8);
-    q = TX_FMA(q, z, -0x1.110f470af63e3p-8);
-    q = TX_FMA(q, z, 0x1.04103ed40eea5p-8);
-    q = TX_FMA(q, z, -0x1.111111106e03dp-7);
-    q = TX_FMA(q, z, 0x1.5555555555515p-4);
-    double r = l - TX_FMA(q, z, 0.5 * inv) - (low ? sum : 0.0);
+    /* digamma_far: [0, 0.1112], error 1.8e-19 */
+    double q = 0x1.62e7a7967a661p+6;
+    q = TX_FMA(q, z, -0x1.3f0412a47c7c2p+6);
+    q = TX_FMA(q, z, 0x1.1062d5a4be644p+5);
+    q = TX_FMA(q, z, -0x1.2ebd80d446a66p+3);
+    q = TX_FMA(q, z, 0x1.03dbec3aa3cb3p+1);
+    q = TX_FMA(q, z, -0x1.92e0bc938a967p-2);
+    q = TX_FMA(q, z, 0x1.4dbf4e4d658cp-4);
+    q = TX_FMA(q, z, -0x1.58c2b71ca6af8p-6);
+    q = TX_FMA(q, z, 0x1.f06c299fe39fp-8);
+    q = TX_FMA(q, z, -0x1.1110de659614fp-8);
+    q = TX_FMA(q, z, 0x1.041040a3eea68p-8);
+    q = TX_FMA(q, z, -0x1.11111110e2c2dp-7);
+    q = TX_FMA(q, z, 0x1.5555555555536p-4);
+    double r = far ? l - TX_FMA(q, z, 0.5 * inv) : near;
     return x < TX_INF ? r : x;
 }
 TX_INLINE double tx_digamma(double x)

@@ -13,7 +13,7 @@ TX_INLINE double tx__pow_special(double x, double y, double r, int integer, int 
     int neg = tx__sign(1.0, x) < 0.0;
     r = a == 0.0 ? (y < 0.0 ? TX_INF : 0.0) : r;
     r = a == TX_INF ? (y < 0.0 ? 0.0 : TX_INF) : r;
-    r = (neg & !integer & (a > 0.0) & (a < TX_INF)) ? TX_NAN : r;
+    r = (neg & (!integer) & (a > 0.0) & (a < TX_INF)) ? TX_NAN : r;
     r = (neg & odd) ? -r : r;
     r = ((x != x) | (y != y)) ? x + y : r;
     return ((x == 1.0) | (y == 0.0)) ? 1.0 : r;
@@ -46,7 +46,7 @@ TX_INLINE float tx_powf(float x, float y)
     double w = TX_FMA(p, r, 1.0) * tx__pow2(t);
     /* whole floats from 2^24 on are even */
     double yt = ay + TX_RINT;
-    int whole = ay >= 0x1p24, integer = whole | (yt - TX_RINT == ay), odd = !whole & ((tx__bits(yt) & 1u) != 0u) & integer;
+    int whole = ay >= 0x1p24, integer = whole | (yt - TX_RINT == ay), odd = (!whole) & integer & (int)(tx__bits(yt) & 1u);
     return (float)tx__pow_special(xd, yd, w, integer, odd);
 }
 
@@ -92,11 +92,11 @@ TX_INLINE double tx_pow(double x, double y)
     double rl = TX_FMA(n, -TX__LN2_LO, r1 - r) + vl;
     double e = 1.0 + r, el = (1.0 - e) + r;
     double w = tx__exp_poly(r) - r; /* r^2 q(r) */
-    double p = tx__scale(e + (el + TX_FMA(rl, e, w)), t);
+    double p = tx__scale(e + (el + TX_FMA(rl, e + w, w)), t);
     int whole = ay >= 0x1p53;
     double g = 0.5 * ay;
     int integer = (ay >= 0x1p52) | ((ay + 0x1p52) - 0x1p52 == ay);
-    int odd = !whole & integer & ((g + 0x1p52) - 0x1p52 != g);
+    int odd = (!whole) & integer & ((g + 0x1p52) - 0x1p52 != g);
     return tx__pow_special(x, y, p, integer, odd);
 }
 
@@ -120,15 +120,16 @@ TX_INLINE float tx_cbrtf(float x)
     m *= rem == 0.0f ? 1.0f : (rem == 1.0f ? 2.0f : 4.0f);
     float e = TX_FMAF(-(m * y), y * y, 1.0f);
     y = TX_FMAF(y * e, TX_FMAF(e, 0x1.c71c72p-3f, 0x1.555556p-2f), y);
-    float y2 = y * y, c = m * y2, c2 = c * c;
+    float y2 = y * y, c = m * y2;
 #if TX_HAVE_FMA
+    float c2 = c * c;
     float r = TX_FMAF(c2, c, -m) + TX_FMAF(c, c, -c2) * c;
 #else
     float r = (float)((double)c * (double)c * (double)c - (double)m);
 #endif
     c = TX_FMAF(r * y2, -0x1.555556p-2f, c);
     c *= tx__pow2f(t - (sub ? 58.0f : 50.0f));
-    return (a > 0.0f) & (a < TX_INFF) ? tx__signf(c, x) : x;
+    return a > 0.0f && a < TX_INFF ? tx__signf(c, x) : x;
 }
 TX_INLINE double tx_cbrt(double x)
 {
@@ -155,7 +156,7 @@ TX_INLINE double tx_cbrt(double x)
     double r = (c3 - m) + (tx__prod_err(c2, c, c3) + tx__prod_err(c, c, c2) * c);
     c = TX_FMA(r * y2, -0x1.5555555555555p-2, c);
     c *= tx__pow2(t - (sub ? 418.0 : 400.0));
-    return (a > 0.0) & (a < TX_INF) ? tx__sign(c, x) : x;
+    return a > 0.0 && a < TX_INF ? tx__sign(c, x) : x;
 }
 
 /* ---- hypot ---- */
@@ -163,7 +164,7 @@ TX_INLINE float tx_hypotf(float x, float y)
 {
     double a = (double)x, b = (double)y;
     float r = (float)sqrt(TX_FMA(a, a, b * b));
-    return (tx__absf(x) == TX_INFF) | (tx__absf(y) == TX_INFF) ? TX_INFF : r;
+    return tx__absf(x) == TX_INFF || tx__absf(y) == TX_INFF ? TX_INFF : r;
 }
 TX_INLINE double tx_hypot(double x, double y)
 {
@@ -173,7 +174,7 @@ TX_INLINE double tx_hypot(double x, double y)
     double scale = tx__asd(0x7ff0000000000000u - e), c = mx * scale, d = mn * scale; /* c in [2, 4) */
     double r = 0.5 * sqrt(TX_FMA(c, c, d * d)) * tx__asd(e);
     r = x + y == x + y ? r : a + b;
-    return (a == TX_INF) | (b == TX_INF) ? TX_INF : r;
+    return a == TX_INF || b == TX_INF ? TX_INF : r;
 }
 
 /* ---- softplus = max(x, 0) + log1p(e^-|x|), the exponential in two parts ---- */
@@ -237,7 +238,7 @@ TX_INLINE double tx_logaddexp(double x, double y)
 {
     double r = (x > y ? x : y) + tx__log1p_exp(-tx__abs(x - y));
     r = x == y ? x + 0x1.62e42fefa39efp-1 : r; /* equal infinities too */
-    return (x != x) | (y != y) ? x + y : r;
+    return x != x || y != y ? x + y : r;
 }
 TX_INLINE float tx_logaddexpf(float x, float y) { return (float)tx_logaddexp((double)x, (double)y); }
 

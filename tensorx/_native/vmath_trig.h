@@ -5,15 +5,22 @@
 #include "vmath_base.h"
 
 /* x = n pi/2 + r, |r| <= pi/4 and a little; t = TX_RINT + n.  The parts of pi/2 make the first
- * step exact: 24-bit parts by the FMA, else 33-bit parts times |n| < 2^20. */
+ * step exact: full-length parts by the FMA, else 33-bit parts times |n| < 2^20. */
 #define TX__PIO2F_1 0x1.921fb4p+0f
 #define TX__PIO2F_2 0x1.4442dp-24f
 #define TX__PIO2F_3 0x1.84698ap-48f
+#define TX__PIO2_A 0x1.921fb54442d18p+0
+#define TX__PIO2_B 0x1.1a62633145c06p-54
+#define TX__PIO2_C 0x1.c1cd129024e08p-107
 #define TX__PIO2_1 0x1.921fb544p+0
 #define TX__PIO2_2 0x1.0b4611a6p-34
 #define TX__PIO2_3 0x1.3198a2e037073p-69
 #define TX__TRIG_MAXF 0x47c35000u /* |x| < 1e5 */
-#define TX__TRIG_MAX 0x412e8480u  /* |x| < 1e6, by the high word */
+#if TX_HAVE_FMA
+#define TX__TRIG_MAX 0x412e8480u /* |x| < 1e6, by the high word */
+#else
+#define TX__TRIG_MAX 0x40d00000u /* |x| < 2^14: the third part must stay small */
+#endif
 
 TX_INLINE float tx__trig_reducef(float x, float *t)
 {
@@ -29,7 +36,11 @@ TX_INLINE double tx__trig_reduce(double x, double *t)
 {
     *t = TX_FMA(x, 0x1.45f306dc9c883p-1, TX_RINT);
     double n = *t - TX_RINT;
-    return TX_FMA(n, -TX__PIO2_3, TX_FMA(n, -TX__PIO2_2, TX_FMA(n, -TX__PIO2_1, x)));
+#if TX_HAVE_FMA
+    return TX_FMA(n, -TX__PIO2_C, TX_FMA(n, -TX__PIO2_B, TX_FMA(n, -TX__PIO2_A, x)));
+#else
+    return x - n * TX__PIO2_1 - n * TX__PIO2_2 - n * TX__PIO2_3;
+#endif
 }
 
 /* sin and cos on [-pi/4, pi/4], z = r^2 */
