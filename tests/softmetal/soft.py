@@ -111,8 +111,11 @@ class Soft:
         self.lib = library()
         self.device = self.lib.d_device(index)
         self.queue = self.lib.d_queue(self.device, 0)
+        self.buffers: list[Buffer] = []
 
     def close(self) -> None:
+        for buffer in self.buffers:
+            buffer.release()
         self.lib.d_release(self.queue)
         self.lib.d_release(self.device)
 
@@ -200,6 +203,7 @@ class Buffer:
             soft.device, n * C.sizeof(kind), options, label and label.encode()
         )
         self.data = None
+        soft.buffers.append(self)
         if self.handle:
             address = soft.lib.d_contents(self.handle)
             if address:
@@ -217,5 +221,6 @@ class Buffer:
         return list(self.data)
 
     def release(self) -> None:
-        self.soft.lib.d_release(self.handle)
+        if self.handle:
+            self.soft.lib.d_release(self.handle)
         self.handle = self.data = None

@@ -11,16 +11,19 @@ using namespace sm;
 
 namespace {
 
-// Notices two threads that encode into one command buffer at once.
+// Notices two threads that encode into one command buffer at once, and lets the
+// second one wait, so that the violation can be read in peace.
 struct Alone {
     sm_cb *cb;
     Alone(sm_cb *c, const char *what) : cb(c)
     {
         SM_GUARD(what);
-        if (cb->busy.fetch_add(1))
-            sm_violation("api", "%s: two threads encode into one command buffer at once", what);
+        if (cb->encoding.try_lock())
+            return;
+        sm_violation("api", "%s: two threads encode into one command buffer at once", what);
+        cb->encoding.lock();
     }
-    ~Alone() { cb->busy.fetch_sub(1); }
+    ~Alone() { cb->encoding.unlock(); }
 };
 
 std::string complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -380,6 +383,7 @@ void sm_cb_signal_event(sm_cb *cb, sm_event *e, uint64_t value)
     sm_event_retain(e);
     c.event = e;
     c.event_value = value;
+    cb->has_event = true;
     cb->commands.push_back(std::move(c));
 }
 
@@ -394,7 +398,7 @@ void sm_cb_wait_event(sm_cb *cb, sm_event *e, uint64_t value)
     sm_event_retain(e);
     c.event = e;
     c.event_value = value;
-    cb->waits_for_event = true;
+    cb->has_event = true;
     cb->commands.push_back(std::move(c));
 }
 

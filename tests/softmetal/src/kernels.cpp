@@ -255,6 +255,9 @@ void Rewriter::kernel(int from, int to, const std::string &scope)
     if (!is(type, "void"))
         return error(name, "kernel '" + t[(size_t)name].text + "' must return void");
     k.name = host_name.empty() ? t[(size_t)name].text : host_name;
+    size_t suffix = k.name.rfind("_sm_name");
+    if (suffix != std::string::npos)
+        k.name.resize(suffix);
     k.function = scope + t[(size_t)name].text;
     bool marked = false;
     for (int j = i; j < name; ++j)

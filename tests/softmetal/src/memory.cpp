@@ -181,6 +181,31 @@ void caller(char *out, size_t size)
     }
 }
 
+// Pages of the host view that stand in for memory that must not be touched, so
+// that the caller survives to see the violation.
+std::atomic<char *> stand_ins[256];
+std::atomic<int> stand_in_count;
+
+bool stand_in_page(char *at)
+{
+    if (mmap(at, page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        MAP_FAILED)
+        return false;
+    int i = stand_in_count.fetch_add(1);
+    if (i < 256)
+        stand_ins[i].store(at);
+    return i < 256;
+}
+
+void remove_stand_ins()
+{
+    int n = stand_in_count.exchange(0);
+    for (int i = 0; i < n && i < 256; ++i)
+        if (char *p = stand_ins[i].exchange(nullptr))
+            mmap(p, page(), PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena_fd,
+                 (off_t)(p - host_base));
+}
+
 // True when the access is dealt with and the instruction can run again.
 bool host_fault(char *address, bool write)
 {
@@ -194,9 +219,7 @@ bool host_fault(char *address, bool write)
     if (!b || b == &freed_marker) {
         sm_violation("host-freed", "%s of the contents of a buffer that was freed%s",
                      write ? "write" : "read", where);
-        // Something to touch, so that the caller survives to see the violation.
-        return mmap(page_start, page(), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+        return stand_in_page(page_start);
     }
     if (at < b->offset || at >= b->offset + b->region) {
         sm_violation("host-out-of-bounds", "%s %ld bytes %s buffer %s of %zu bytes%s",
@@ -204,8 +227,7 @@ bool host_fault(char *address, bool write)
                      address < b->host ? (long)(b->host - address)
                                        : (long)(address - b->host - (long)b->length),
                      address < b->host ? "before" : "beyond", sm_buffer_name(b), b->length, where);
-        return mmap(page_start, page(), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+        return stand_in_page(page_start);
     }
     int writing = __atomic_load_n(&b->writing, __ATOMIC_ACQUIRE);
     int reading = __atomic_load_n(&b->reading, __ATOMIC_ACQUIRE);
@@ -276,18 +298,20 @@ void begin_use(sm_buffer *b, bool write, void *queue, bool ordered)
 {
     std::lock_guard<std::mutex> hold(lock);
     if ((b->reading || b->writing) && b->last_queue != queue && !ordered &&
-        (write || b->writing))
+        !b->ordered && (write || b->writing))
         sm_violation("two-queues",
                      "buffer %s is used by two queues at once and one of them writes it: tracking "
                      "orders one queue only", sm_buffer_name(b));
     b->last_queue = queue;
+    b->ordered += ordered;
     ++(write ? b->writing : b->reading);
     protect(b);
 }
 
-void end_use(sm_buffer *b, bool write)
+void end_use(sm_buffer *b, bool write, bool ordered)
 {
     std::lock_guard<std::mutex> hold(lock);
+    b->ordered -= ordered;
     --(write ? b->writing : b->reading);
     // The handler may have opened single pages in between.
     b->last_protection = -1;
@@ -378,6 +402,7 @@ sm_buffer *sm_buffer_new(int device, size_t length, unsigned long options, void 
         size_t region = round_up(round_up(length, align), page());
         if (SM_KNOB(check) && checked_buffers < kMaxChecked && arena_fd >= 0) {
             // A free granule in front, and the rest of the last one, are guards.
+            remove_stand_ins();
             size_t need = round_up(region + page(), kGranule) + kGranule;
             at = take_range(need);
             if (at != (size_t)-1) {

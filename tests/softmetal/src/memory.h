@@ -24,6 +24,7 @@ struct sm_buffer {
     bool slab;         // sub-allocated: the host may touch it while in flight
     bool owned_by_host_private; // Private storage: no contents
     int reading, writing;       // command buffers in flight that use it
+    int ordered;                // of them, those with events
     void *last_queue;           // queue of the last of them
     int last_protection;
     char label[64];
@@ -31,9 +32,10 @@ struct sm_buffer {
 
 namespace sm {
 
-// A committed command buffer starts and ends using a buffer.
+// A committed command buffer starts and ends using a buffer.  ordered: events
+// order it with other queues.
 void begin_use(sm_buffer *b, bool write, void *queue, bool ordered);
-void end_use(sm_buffer *b, bool write);
+void end_use(sm_buffer *b, bool write, bool ordered);
 // After a dispatch: bytes around the data that a kernel must not have touched.
 void check_canary(sm_buffer *b, const char *kernel);
 // The live buffer whose GPU view (with its guards) holds this address.

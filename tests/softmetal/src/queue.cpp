@@ -64,7 +64,7 @@ void give_slot(sm_cb *cb)
 
 bool depends(sm_cb *later, sm_cb *earlier)
 {
-    if (later->waits_for_event || earlier->waits_for_event)
+    if (later->has_event || earlier->has_event)
         return true;
     for (auto &u : later->uses) {
         auto it = earlier->uses.find(u.first);
@@ -120,7 +120,7 @@ void run(sm_queue *q, Machine *m, sm_cb *cb)
         q->ignoring = true;
     for (auto &u : cb->uses)
         if (u.second)
-            end_use(u.first, u.second == 2);
+            end_use(u.first, u.second == 2, cb->has_event);
     SM_COUNT(completions, 1);
     SM_COUNT(in_flight, -1);
     if (cb->error)
@@ -286,7 +286,7 @@ int sm_cb_commit(sm_cb *cb, sm_cb_callback callback, void *object)
             break;
     for (auto &u : cb->uses)
         if (u.second)
-            begin_use(u.first, u.second == 2, q, cb->waits_for_event);
+            begin_use(u.first, u.second == 2, q, cb->has_event);
     set_status(cb, 2);
     std::lock_guard<std::mutex> hold(q->lock);
     q->pending.push_back(cb);

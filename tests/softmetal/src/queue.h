@@ -71,7 +71,7 @@ struct sm_event {
 
 struct sm_cb {
     std::atomic<int> refs;
-    std::atomic<int> busy; // a thread is encoding
+    std::mutex encoding; // held while a thread encodes
     sm_queue *queue;
     bool retained, has_slot;
     std::string label;
@@ -81,7 +81,7 @@ struct sm_cb {
     int open_encoder;
     std::map<sm_buffer *, int> uses; // 0 only held, 1 read, 2 written
     std::vector<sm_program *> programs;
-    bool waits_for_event;
+    bool has_event;
 
     std::mutex lock;
     std::condition_variable changed;

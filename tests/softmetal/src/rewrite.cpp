@@ -346,9 +346,14 @@ void Rewriter::keywords()
         auto space = kSpaces.find(tok.text);
         if (space != kSpaces.end())
             tok.text = space->second;
-        else if (kRenamed.count(tok.text))
-            tok.text += "_sm_name";
     }
+}
+
+void Rewriter::rename()
+{
+    for (Token &tok : t)
+        if (tok.kind == Kind::kName && kRenamed.count(tok.text))
+            tok.text += "_sm_name";
 }
 
 Translation translate(const std::string &source, const std::map<std::string, std::string> &values)
@@ -368,6 +373,7 @@ Translation translate(const std::string &source, const std::map<std::string, std
     if (!r.out.errors.empty())
         return r.out;
     r.take_attributes();
+    r.rename();
     r.declarations(values);
     r.threadgroup_declarations();
     r.constructors();

@@ -32,6 +32,7 @@ struct Rewriter {
     void take_attributes();
     void constructors();
     void threadgroup_declarations();
+    void rename();
     void keywords();
     // kernels.cpp
     void declarations(const std::map<std::string, std::string> &values);
