@@ -344,7 +344,8 @@ def test_package_has_its_data_and_no_tests(pure_package):
 
 def test_source_folder_without_core_says_what_to_do(pure_package):
     """What `python -c "import tensorx"` says in a fresh clone."""
-    done = run(sys.executable, "-c", "import tensorx", cwd=pure_package, check=False, PYTHONPATH="")
+    # -S: without site-packages, where an editable install would lend its own _core.
+    done = run(sys.executable, "-S", "-c", "import tensorx", cwd=pure_package, check=False, PYTHONPATH="")
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError"), done.stderr
