@@ -1,8 +1,8 @@
-"""The one place that knows the C interface of ``bridge.m``.
+"""The shim as Python objects: devices, instances, buffers, kernels, dispatch, waits.
 
-It finds and loads the shim, refuses one of another version, declares every signature, turns
-error codes into exceptions, and wraps handles in small classes: :class:`Instance` (a queue and
-a buffer pool), :class:`Buffer` and :class:`Kernel`.  Nothing here knows tensors.
+This module and ``abi`` are the only places that know the C interface of ``bridge.m``: everything else
+works with :class:`Instance` (a queue and a buffer pool), :class:`Buffer` and :class:`Kernel`.  Nothing
+here knows tensors.
 
 Every wait is a loop over calls that return after 50 ms, so that Ctrl-C and timeouts work.
 """
@@ -12,326 +12,56 @@ from __future__ import annotations
 import collections
 import ctypes
 import gc
-import importlib.util
 import os
 import platform
-import sys
 import threading
 import time
-from ctypes import c_char, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from collections.abc import Callable, Sequence
+from ctypes import c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
-from tensorx.errors import DeviceNotFoundError, MetalError, OutOfMemoryError
+from tensorx.errors import DeviceNotFoundError, MetalError
 
-ABI_VERSION = 1
-SLICE_MS = 50
-MAX_BINDINGS = 28
-MAX_CONSTANT_BYTES = 4096
+from .abi import (
+    ALLOC_HOST,
+    DEV_DEFAULT,
+    DEV_HEADLESS,
+    DEV_LOW_POWER,
+    DEV_REMOVABLE,
+    DEV_UNIFIED,
+    E_MEMORY,
+    E_NO_DEVICE,
+    GRID_IN_GROUPS,
+    MAX_BINDINGS,
+    OK,
+    OVERWRITE,
+    PENDING,
+    READ,
+    SLICE_MS,
+    WRITE,
+    BindingStruct,
+    Bridge,
+    BufferStruct,
+    DeviceStruct,
+    DispatchedStruct,
+    DispatchStruct,
+    ErrorStruct,
+    KernelStruct,
+    MarkStruct,
+    OptionsStruct,
+    StatsStruct,
+    error_from,
+    find,
+    load,
+    no_bridge,
+    text_of,
+)  # fmt: skip
 
-OK, PENDING = 0, 1
-E_ARGUMENT, E_NO_DEVICE, E_REFUSED, E_MEMORY, E_COMPILE, E_SERVICE = -1, -2, -3, -4, -5, -6
-E_COMMAND, E_POISONED, E_FORKED, E_EXCEPTION, E_CLOSED = -7, -8, -9, -10, -11
+__all__ = [
+    "OVERWRITE", "READ", "WRITE", "Binding", "Bridge", "Buffer", "DeviceInfo", "Instance", "Kernel", "devices", "find",
+    "load", "unavailable_reason",
+]  # fmt: skip
 
-READ, WRITE, OVERWRITE = 1, 2, 4
-ALLOC_HOST = 1
-GRID_IN_GROUPS = 1
-
-DEV_UNIFIED, DEV_LOW_POWER, DEV_HEADLESS, DEV_REMOVABLE, DEV_DEFAULT, DEV_REFUSED = 1, 2, 4, 8, 16, 32
-CAP_MATH_MODE, CAP_LANGUAGE_VERSION, CAP_ARCHITECTURE, CAP_FAMILY = 1, 2, 4, 8
-
-# Metal's own codes of MTLCommandBufferError.
-COMMAND_ERRORS = {
-    1: "internal error",
-    2: "timeout: the work took too long",
-    3: "page fault: memory outside of a buffer",
-    4: "access revoked, or ignored after earlier failures",
-    7: "not permitted",
-    8: "out of memory",
-    9: "invalid resource",
-    11: "device removed",
-    12: "stack overflow",
-}
-
-
-class ErrorStruct(ctypes.Structure):
-    _fields_ = [
-        ("code", c_int32),
-        ("detail", c_int32),
-        ("stamp", c_uint64),
-        ("message", c_char * 2048),
-        ("kernels", c_char * 1024),
-    ]
-
-
-class DeviceStruct(ctypes.Structure):
-    _fields_ = [
-        ("registry_id", c_uint64),
-        ("max_buffer_bytes", c_uint64),
-        ("working_set_bytes", c_uint64),
-        ("max_threadgroup_bytes", c_uint64),
-        ("max_threads", c_uint32 * 3),
-        ("flags", c_uint32),
-        ("families", c_uint32),
-        ("capabilities", c_uint32),
-        ("translated", c_uint32),
-        ("name", c_char * 128),
-        ("architecture", c_char * 64),
-        ("refusal", c_char * 256),
-    ]
-
-
-class OptionsStruct(ctypes.Structure):
-    _fields_ = [
-        ("memory_limit", c_uint64),
-        ("cache_limit", c_uint64),
-        ("buffer_limit", c_uint64),
-        ("batch_bytes", c_uint64),
-        ("batch_ops", c_uint64),
-        ("batch_dispatches", c_uint32),
-        ("page_bytes", c_uint32),
-        ("no_slabs", c_uint32),
-        ("reserved", c_uint32),
-    ]
-
-
-class StatsStruct(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "requested allocations live live_buffers peak cached cached_buffers reserved metal_buffers driver "
-            "pool_hits system_allocations command_buffers dispatches waits compiled in_flight open_stamp horizon "
-            "failures poisoned gpu_nanoseconds pressure_events misuse"
-        ).split()
-    ]
-
-
-class BufferStruct(ctypes.Structure):
-    _fields_ = [
-        ("contents", c_void_p),
-        ("bytes", c_uint64),
-        ("capacity", c_uint64),
-        ("uid", c_uint64),
-        ("last_use", c_uint64),
-        ("last_write", c_uint64),
-        ("poison", c_uint64),
-        ("metal_buffer", c_void_p),
-        ("metal_offset", c_uint64),
-        ("exports", c_int32),
-        ("live", c_int32),
-    ]
-
-
-class KernelStruct(ctypes.Structure):
-    _fields_ = [
-        ("kernel", c_void_p),
-        ("static_threadgroup_bytes", c_uint64),
-        ("max_threads", c_uint32),
-        ("execution_width", c_uint32),
-    ]
-
-
-class BindingStruct(ctypes.Structure):
-    _fields_ = [("buffer", c_void_p), ("offset", c_int64), ("item_bytes", c_uint32), ("access", c_uint32)]
-
-
-class DispatchStruct(ctypes.Structure):
-    _fields_ = [
-        ("kernel", c_void_p),
-        ("bindings", ctypes.POINTER(BindingStruct)),
-        ("constants", c_char_p),
-        ("label", c_char_p),
-        ("grid", c_uint64 * 3),
-        ("origin", c_uint64 * 3),
-        ("ops", c_uint64),
-        ("group", c_uint32 * 3),
-        ("nbindings", c_uint32),
-        ("constant_bytes", c_uint32),
-        ("threadgroup_bytes", c_uint32),
-        ("flags", c_uint32),
-        ("reserved", c_uint32),
-    ]
-
-
-class DispatchedStruct(ctypes.Structure):
-    _fields_ = [("stamp", c_uint64), ("must_wait", c_uint32), ("committed", c_uint32)]
-
-
-class MarkStruct(ctypes.Structure):
-    _fields_ = [("uid", c_uint64), ("stamp", c_uint64)]
-
-
-STRUCTS = {
-    1: ErrorStruct,
-    2: DeviceStruct,
-    3: OptionsStruct,
-    4: StatsStruct,
-    5: BufferStruct,
-    6: KernelStruct,
-    7: BindingStruct,
-    8: DispatchStruct,
-    9: DispatchedStruct,
-    10: MarkStruct,
-}
-
-_P = ctypes.POINTER
-_ERR = _P(ErrorStruct)
-_OUT_HANDLE = _P(c_void_p)
-
-# name -> (result, arguments)
-SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "txm_abi_version": (c_uint32, []),
-    "txm_struct_size": (c_uint32, [c_uint32]),
-    "txm_struct_last": (c_uint32, [c_uint32]),
-    "txm_build_info": (c_char_p, []),
-    "txm_forked": (c_int32, []),
-    "txm_test_knob": (c_int32, [c_char_p, c_int64]),
-    "txm_device_count": (c_int32, [_P(c_uint32), _ERR]),
-    "txm_device_get": (c_int32, [c_uint32, _P(DeviceStruct), _ERR]),
-    "txm_open": (c_int32, [c_uint32, _P(OptionsStruct), _OUT_HANDLE, _ERR]),
-    "txm_close": (c_int32, [c_void_p, _ERR]),
-    "txm_get_options": (c_int32, [c_void_p, _P(OptionsStruct), _ERR]),
-    "txm_set_options": (c_int32, [c_void_p, _P(OptionsStruct), _ERR]),
-    "txm_get_stats": (c_int32, [c_void_p, _P(StatsStruct), _ERR]),
-    "txm_reset_peak": (c_int32, [c_void_p, _ERR]),
-    "txm_alloc": (c_int32, [c_void_p, c_uint64, c_uint32, _OUT_HANDLE, _P(BufferStruct), _ERR]),
-    "txm_release": (None, [c_void_p]),
-    "txm_buffer_get": (c_int32, [c_void_p, _P(BufferStruct), _ERR]),
-    "txm_buffer_export": (c_int32, [c_void_p, c_int32]),
-    "txm_buffer_heal": (c_int32, [c_void_p, _ERR]),
-    "txm_trim": (c_int32, [c_void_p, c_uint64, _P(c_uint64), _ERR]),
-    "txm_kernel_get": (c_int32, [c_void_p, c_char_p, c_char_p, _P(KernelStruct), _ERR]),
-    "txm_kernel_release": (None, [c_void_p]),
-    "txm_encode": (c_int32, [c_void_p, _P(DispatchStruct), _P(DispatchedStruct), _ERR]),
-    "txm_commit": (c_int32, [c_void_p, _P(c_uint64), _ERR]),
-    "txm_wait": (c_int32, [c_void_p, c_uint64, c_uint32, _ERR]),
-    "txm_wait_buffer": (c_int32, [c_void_p, c_uint32, c_uint32, _ERR]),
-    "txm_poisoned": (c_int32, [c_void_p, _P(MarkStruct), c_uint32, _P(c_uint32), _ERR]),
-}
-
-
-# ---- finding and loading ---------------------------------------------------------------------
-
-
-def find() -> Optional[str]:
-    """Path of the shim: ``TENSORX_METAL_BRIDGE``, else the one built with the package, else None."""
-    named = os.environ.get("TENSORX_METAL_BRIDGE")
-    if named:
-        return os.path.abspath(named)
-    try:
-        spec = importlib.util.find_spec("tensorx.metal._bridge")
-    except (ImportError, ValueError):
-        return None
-    return spec.origin if spec is not None else None
-
-
-class Bridge:
-    """The loaded shim: its path, what built it, and its functions as attributes."""
-
-    def __init__(self, path: str):
-        self.path = path
-        try:
-            lib = ctypes.CDLL(path)
-        except OSError as error:
-            raise MetalError(f"the Metal bridge {path} cannot be loaded: {error}") from None
-        try:
-            lib.txm_abi_version.restype = c_uint32
-            found = lib.txm_abi_version()
-        except AttributeError:
-            raise MetalError(f"{path} is not a Metal bridge of tensorx: it has no txm_abi_version") from None
-        if found != ABI_VERSION:
-            raise MetalError(
-                f"the Metal bridge {path} has version {found}, this tensorx needs version {ABI_VERSION}: "
-                "build both from the same source (pip install --force-reinstall --no-deps .)"
-            )
-        for name, (restype, argtypes) in SIGNATURES.items():
-            try:
-                function = getattr(lib, name)
-            except AttributeError:
-                raise MetalError(f"the Metal bridge {path} has no function {name}: rebuild it") from None
-            function.restype, function.argtypes = restype, argtypes
-            setattr(self, name, function)
-        for which, struct in STRUCTS.items():
-            last = struct._fields_[-1][0]
-            theirs = (lib.txm_struct_size(which), lib.txm_struct_last(which))
-            ours = (ctypes.sizeof(struct), getattr(struct, last).offset)
-            if theirs != ours:
-                raise MetalError(
-                    f"the Metal bridge {path} lays {struct.__name__} out in {theirs[0]} bytes with {last} at "
-                    f"{theirs[1]}, this tensorx in {ours[0]} with {last} at {ours[1]}: build both from the same source"
-                )
-        self.lib = lib
-        self.build_info = lib.txm_build_info().decode()
-
-    def address(self, name: str) -> int:
-        """Address of a C function, for callers that need no Python (``txm_release`` above all)."""
-        return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
-
-    def __getattr__(self, name: str) -> Any:  # only names that are missing come here
-        raise AttributeError(f"the Metal bridge has no attribute {name!r}")
-
-
-_load_lock = threading.Lock()
-_loaded: dict[str, Bridge] = {}
-
-
-def load() -> Bridge:
-    """The shim of this process; loaded once and never unloaded."""
-    path = find()
-    if path is None:
-        raise MetalError(f"Metal is not available: {_no_bridge()}")
-    bridge = _loaded.get(path)
-    if bridge is None:
-        with _load_lock:
-            bridge = _loaded.get(path)
-            if bridge is None:
-                bridge = _loaded[path] = Bridge(path)
-    return bridge
-
-
-def _no_bridge() -> str:
-    if sys.platform != "darwin":
-        return (
-            f"this is {platform.system()}, and Metal exists on macOS only (for tests, TENSORX_METAL_BRIDGE names "
-            "a bridge that was built against the stand-in)"
-        )
-    return (
-        "the package was installed without its Metal bridge (tensorx.metal._bridge); install Xcode's Command Line "
-        "Tools (xcode-select --install) and reinstall tensorx"
-    )
-
-
-# ---- errors --------------------------------------------------------------------------------------
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def error_from(err: ErrorStruct, where: str = "Metal", synchronous: bool = False) -> Exception:
-    """The exception that an error struct stands for; ``where`` names the device."""
-    code, message = err.code, _text(err.message)
-    if code in (E_COMMAND, E_POISONED) or (code == E_MEMORY and err.stamp):
-        kernels = _text(err.kernels)
-        word = COMMAND_ERRORS.get(err.detail)
-        text = f"{where}: command buffer {err.stamp} failed: {message}"
-        if code == E_POISONED:
-            text = f"{where}: {message}"
-        if err.detail:
-            text += f" (Metal error {err.detail}{', ' + word if word else ''})"
-        if kernels:
-            text += f"; its kernels, in order: {kernels}"
-            if "," in kernels and not synchronous:
-                text += ". TENSORX_METAL_SYNC=1 runs one kernel per command buffer and so names the one that failed"
-        if code == E_POISONED:
-            text += ". Overwrite the value, or compute it again"
-        return OutOfMemoryError(text) if code == E_MEMORY else MetalError(text)
-    if code == E_MEMORY:
-        return OutOfMemoryError(f"{where}: out of memory: {message}")
-    if code == E_NO_DEVICE:
-        return DeviceNotFoundError(f"{where}: {message}")
-    if code == E_COMPILE:
-        return MetalError(f"{where}: a kernel does not compile: {message}")
-    return MetalError(f"{where}: {message}")
 
 
 # ---- devices --------------------------------------------------------------------------------------
@@ -378,9 +108,9 @@ def devices() -> list[DeviceInfo]:
         found.append(
             DeviceInfo(
                 i,
-                _text(s.name),
+                text_of(s.name),
                 s.registry_id,
-                _text(s.architecture),
+                text_of(s.architecture),
                 bool(s.flags & DEV_UNIFIED),
                 bool(s.flags & DEV_LOW_POWER),
                 bool(s.flags & DEV_HEADLESS),
@@ -393,7 +123,7 @@ def devices() -> list[DeviceInfo]:
                 s.working_set_bytes,
                 s.max_threadgroup_bytes,
                 tuple(s.max_threads),
-                _text(s.refusal),
+                text_of(s.refusal),
             )
         )
     return found
@@ -403,10 +133,10 @@ _PROBE = """#include <metal_stdlib>
 using namespace metal;
 kernel void probe(device uint *o [[buffer(0)]], uint i [[thread_position_in_grid]]) { o[i] = i; }
 """
-_probed: dict[str, Optional[str]] = {}
+_probed: dict[str, str | None] = {}
 
 
-def unavailable_reason() -> Optional[str]:
+def unavailable_reason() -> str | None:
     """Why Metal cannot be used here, found step by step, or None where it can.
 
     The steps: a system with Metal or a bridge named by hand; a bridge to load; one that loads (the
@@ -415,7 +145,7 @@ def unavailable_reason() -> Optional[str]:
     """
     path = find()
     if path is None:
-        return _no_bridge()
+        return no_bridge()
     if not os.path.exists(path):
         return f"there is no file {path} (named by TENSORX_METAL_BRIDGE)"
     try:
@@ -488,7 +218,7 @@ class Buffer:
     def __init__(self, instance: Instance, handle: int, s: BufferStruct):
         self._free = instance.bridge.txm_release
         self.instance = instance
-        self.handle: Optional[int] = handle
+        self.handle: int | None = handle
         self.contents = s.contents
         self.nbytes = s.bytes
         self.capacity = s.capacity
@@ -526,7 +256,7 @@ class Buffer:
 class Binding(NamedTuple):
     """One buffer argument: where it starts, in elements of ``item_bytes``, and what is done to it."""
 
-    buffer: Union[Buffer, int]
+    buffer: Buffer | int
     item_bytes: int
     access: int = READ
     offset: int = 0
@@ -541,7 +271,7 @@ class _Call:
         self.err = ErrorStruct()
         self.dispatch = DispatchStruct()
         self.bindings = (BindingStruct * MAX_BINDINGS)()
-        self.dispatch.bindings = ctypes.cast(self.bindings, _P(BindingStruct))
+        self.dispatch.bindings = ctypes.cast(self.bindings, ctypes.POINTER(BindingStruct))
         self.out = DispatchedStruct()
 
 
@@ -563,13 +293,13 @@ class Instance:
         value of an environment variable such as ``TENSORX_METAL_BATCH_DISPATCHES``.
     """
 
-    def __init__(self, ordinal: int = 0, name: Optional[str] = None, **options: int):
+    def __init__(self, ordinal: int = 0, name: str | None = None, **options: int):
         self.bridge = load()
         self.ordinal = ordinal
         self.name = name or f"metal:{ordinal}"
         self.synchronous = os.environ.get("TENSORX_METAL_SYNC", "0") not in ("", "0")
         struct = OptionsStruct()
-        for field, _ in OptionsStruct._fields_[:-1]:
+        for field in [entry[0] for entry in OptionsStruct._fields_[:-1]]:
             value = options.pop(field, None)
             if value is None:
                 value = int(os.environ.get(f"TENSORX_METAL_{field.upper()}") or 0)
@@ -587,7 +317,7 @@ class Instance:
         self.on_memory_short: list[Callable[[], Any]] = []
         self._kernels: collections.OrderedDict[tuple[str, str], Kernel] = collections.OrderedDict()
         self._kernels_lock = threading.Lock()
-        self._features: Optional[dict[str, bool]] = None
+        self._features: dict[str, bool] | None = None
 
     def __repr__(self) -> str:
         return f"<Instance {self.name}>"
@@ -595,7 +325,7 @@ class Instance:
     def _error(self, err: ErrorStruct) -> Exception:
         return error_from(err, self.name, self.synchronous)
 
-    def _sliced(self, call: Callable[[ErrorStruct], int], timeout: Optional[float] = None) -> bool:
+    def _sliced(self, call: Callable[[ErrorStruct], int], timeout: float | None = None) -> bool:
         """Repeat a call that returns PENDING every 50 ms; False when the time is over."""
         err = ErrorStruct()
         end = None if timeout is None else time.monotonic() + timeout
@@ -633,7 +363,7 @@ class Instance:
         s, err = StatsStruct(), ErrorStruct()
         if self.bridge.txm_get_stats(self.handle, s, err):
             raise self._error(err)
-        return {name: getattr(s, name) for name, _ in StatsStruct._fields_}
+        return {entry[0]: getattr(s, entry[0]) for entry in StatsStruct._fields_}
 
     def reset_peak(self) -> None:
         """Start the peak anew at what is live."""
@@ -651,7 +381,7 @@ class Instance:
         """
         handle, s, err = c_void_p(), BufferStruct(), ErrorStruct()
         flags = ALLOC_HOST if host else 0
-        steps: Optional[list[Callable[[], Any]]] = None
+        steps: list[Callable[[], Any]] | None = None
         while True:
             code = self.bridge.txm_alloc(self.handle, nbytes, flags, handle, s, err)
             if code == OK:
@@ -696,7 +426,7 @@ class Instance:
 
     # ---- host access
 
-    def wait_buffer(self, buffer: Union[Buffer, int], access: int = READ, timeout: Optional[float] = None) -> bool:
+    def wait_buffer(self, buffer: Buffer | int, access: int = READ, timeout: float | None = None) -> bool:
         """Wait until the host may READ or WRITE a buffer; False if ``timeout`` seconds were not enough."""
         handle = buffer.handle if isinstance(buffer, Buffer) else buffer
         wait = self.bridge.txm_wait_buffer
@@ -708,7 +438,7 @@ class Instance:
         if self.bridge.txm_buffer_heal(buffer.handle, err):
             raise self._error(err)
 
-    def read(self, buffer: Buffer, offset: int = 0, nbytes: Optional[int] = None) -> bytes:
+    def read(self, buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> bytes:
         """A copy of bytes, after a wait for their writers."""
         n = buffer.nbytes - offset if nbytes is None else nbytes
         if offset < 0 or n < 0 or offset + n > buffer.nbytes:
@@ -724,7 +454,7 @@ class Instance:
             raise ValueError(f"bytes {offset} to {offset + n} of a buffer of {buffer.nbytes}")
         self.wait_buffer(buffer, WRITE)
         if n:
-            (c_char * n).from_address(buffer.contents + offset)[:] = bytes(view)
+            ctypes.memmove(buffer.contents + offset, bytes(view), n)
         if offset == 0 and n == buffer.nbytes:
             self.heal(buffer)
 
@@ -775,8 +505,8 @@ class Instance:
         in_groups: bool = False,
         threadgroup_bytes: int = 0,
         ops: int = 0,
-        label: Optional[str] = None,
-        split: Optional[int] = None,
+        label: str | None = None,
+        split: int | None = None,
     ) -> int:
         """Encode one dispatch and return its stamp.
 
@@ -816,7 +546,7 @@ class Instance:
         in_groups: bool,
         threadgroup_bytes: int,
         ops: int,
-        label: Optional[str],
+        label: str | None,
     ) -> int:
         if len(bindings) > MAX_BINDINGS:
             raise MetalError(f"{self.name}: {label or kernel.name}: {len(bindings)} buffers, the limit is {MAX_BINDINGS}")
@@ -861,7 +591,7 @@ class Instance:
             raise self._error(err)
         return stamp.value
 
-    def wait(self, stamp: int, timeout: Optional[float] = None) -> bool:
+    def wait(self, stamp: int, timeout: float | None = None) -> bool:
         """Wait for every command buffer up to ``stamp``; False if ``timeout`` seconds were not enough.
 
         Raises what went wrong in them, if nobody was told yet.
@@ -869,7 +599,7 @@ class Instance:
         wait, handle = self.bridge.txm_wait, self.handle
         return self._sliced(lambda err: wait(handle, stamp, SLICE_MS, err), timeout)
 
-    def synchronize(self, timeout: Optional[float] = None) -> bool:
+    def synchronize(self, timeout: float | None = None) -> bool:
         """Commit and wait for everything encoded so far; failures of any of it are raised."""
         stamp, err = c_uint64(), ErrorStruct()
         failures: dict[int, Exception] = {}

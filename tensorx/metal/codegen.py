@@ -23,8 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ops import rowlang
-from ..ops import table
+from ..ops import rowlang, table
 
 # In memory / in registers.
 STORAGE = {

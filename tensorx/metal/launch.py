@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from . import codegen
 from .bridge import OVERWRITE, READ, WRITE, Binding, Buffer, Instance
@@ -26,7 +26,7 @@ class Array(NamedTuple):
     the buffer.
     """
 
-    buffer: Union[Buffer, int]
+    buffer: Buffer | int
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -58,7 +58,7 @@ class Index(NamedTuple):
     dtype: str = "int64"
 
 
-Input = Union[Array, Scalar, Index]
+Input = Array | Scalar | Index
 
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def dense(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def array(buffer: Union[Buffer, int], dtype: str, shape: Sequence[int], offset: int = 0, whole: bool = False) -> Array:
+def array(buffer: Buffer | int, dtype: str, shape: Sequence[int], offset: int = 0, whole: bool = False) -> Array:
     """A C-ordered window."""
     shape = tuple(shape)
     return Array(buffer, dtype, shape, dense(shape), offset, whole)

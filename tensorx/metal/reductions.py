@@ -11,7 +11,6 @@ import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 from . import codegen
 from .bridge import OVERWRITE, READ, WRITE, Binding, Instance
@@ -133,6 +132,9 @@ def rule(op: str, dtype: str) -> Rule:
         worse += " || (ISNAN(s) && !ISNAN(t))"
     return Rule(state, first, "x", "t", "long(at)", "int64", better, worse)
 
+
+# Put before every text; tests use it to make pipelines of their own.
+PREFIX = ""
 
 _SHUFFLED = ("float", "float2", "float4", "int", "uint")
 
@@ -272,7 +274,7 @@ def reduce(
     shape: Sequence[int],
     axes: Sequence[int],
     out: Array,
-    label: Optional[str] = None,
+    label: str | None = None,
 ) -> int:
     """out = the reduction ``op`` over ``axes`` of a register of a program over ``shape``.
 
@@ -327,7 +329,7 @@ def reduce(
     simd = inst.features()["simd"]
     dtype = _register_dtype(program, register)
     text = kernel_text(program, op, out.dtype, len(kept_dims), columns, wide, partial, simd)
-    kernel = inst.kernel(text, "reduce")
+    kernel = inst.kernel(PREFIX + text, "reduce")
     r = rule(op, dtype)
     item = _STATE_BYTES[r.state]
     index_bytes = 8 if wide else 4
@@ -357,7 +359,8 @@ def reduce(
         while threads > width and threads >= 2 * segment:
             threads //= 2
         if simd and r.state in _SHUFFLED and not with_index and threads < width:
-            kernel = inst.kernel(kernel_text(program, op, out.dtype, len(kept_dims), columns, wide, partial, False), "reduce")
+            plain = kernel_text(program, op, out.dtype, len(kept_dims), columns, wide, partial, False)
+            kernel = inst.kernel(PREFIX + plain, "reduce")
         shared = threads * item + (threads * index_bytes if with_index else 0)
         stamp = inst.encode(
             kernel, bindings, (keep, segments), words(*values),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Optional
 
 from . import codegen
 from .bridge import READ, WRITE, Instance
@@ -88,11 +87,11 @@ def norm(
     kind: str,
     x: Array,
     out: Array,
-    weight: Optional[Array],
-    bias: Optional[Array],
+    weight: Array | None,
+    bias: Array | None,
     eps: float,
-    mean: Optional[Array] = None,
-    rstd: Optional[Array] = None,
+    mean: Array | None = None,
+    rstd: Array | None = None,
 ) -> int:
     """``layer_norm`` or ``rms_norm`` over the last axis; weight and bias are contiguous, mean and rstd
     (float32, one element per row) are written where given."""

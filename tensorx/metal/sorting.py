@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Optional
 
 from . import codegen, reductions
 from .bridge import OVERWRITE, READ, WRITE, Binding, Instance
@@ -44,7 +43,7 @@ def _sort_text(dtype: str, descending: bool, wide: bool) -> str:
     )  # fmt: skip
 
 
-def _three(a: Optional[Array]) -> tuple[int, ...]:
+def _three(a: Array | None) -> tuple[int, ...]:
     return a.strides if a is not None else (0, 0, 0)
 
 
@@ -52,8 +51,8 @@ def sort(
     inst: Instance,
     source: Array,
     axis: int,
-    values: Optional[Array] = None,
-    order: Optional[Array] = None,
+    values: Array | None = None,
+    order: Array | None = None,
     descending: bool = False,
 ) -> int:
     """Stable sort along axis 1 of a three-dimensional array, NaN last; ``values`` and ``order`` (int64

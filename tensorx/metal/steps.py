@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Optional
 
 from . import codegen
 from .bridge import READ, WRITE, Instance
 from .codegen import FLOATS, STORAGE
 from .launch import Array, scalar_word, thread_count, words
-
 
 
 @functools.lru_cache(maxsize=16)
@@ -61,7 +59,7 @@ def sgd(
     inst: Instance,
     param: Array,
     grad: Array,
-    velocity: Optional[Array],
+    velocity: Array | None,
     *,
     lr: float,
     momentum: float = 0.0,
@@ -94,7 +92,7 @@ def adam(
     grad: Array,
     first: Array,
     second: Array,
-    highest: Optional[Array] = None,
+    highest: Array | None = None,
     *,
     step: int,
     lr: float,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tensorx.errors import DeviceNotFoundError, MetalError
-from tensorx.metal import bridge
+from tensorx.metal import abi, bridge
 
 HEADER = Path(bridge.__file__).with_name("bridge.h")
 
@@ -21,14 +21,14 @@ def declared_functions():
 
 
 def test_every_function_of_the_header_has_a_signature_and_no_other():
-    assert declared_functions() == set(bridge.SIGNATURES)
+    assert declared_functions() == set(abi.SIGNATURES)
 
 
 def test_signatures_have_as_many_arguments_as_the_header():
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
     for name, arguments in re.findall(r"TXM_API [\w ]+[ *](txm_\w+)\(([^)]*)\)", text):
         count = 0 if arguments.strip() == "void" else len(arguments.split(","))
-        assert count == len(bridge.SIGNATURES[name][1]), name
+        assert count == len(abi.SIGNATURES[name][1]), name
 
 
 def test_constants_agree_with_the_header():
@@ -36,15 +36,15 @@ def test_constants_agree_with_the_header():
     values = {name: int(value) for name, value in re.findall(r"(TXM_[A-Z_]+) = (-?\d+)", text)}
     values |= {name: int(value) for name, value in re.findall(r"#define (TXM_[A-Z_]+) (\d+)", text)}
     ours = {
-        "TXM_ABI_VERSION": bridge.ABI_VERSION,
-        "TXM_SLICE_MS": bridge.SLICE_MS,
-        "TXM_MAX_BINDINGS": bridge.MAX_BINDINGS,
-        "TXM_MAX_CONSTANTS": bridge.MAX_CONSTANT_BYTES,
+        "TXM_ABI_VERSION": abi.ABI_VERSION,
+        "TXM_SLICE_MS": abi.SLICE_MS,
+        "TXM_MAX_BINDINGS": abi.MAX_BINDINGS,
+        "TXM_MAX_CONSTANTS": abi.MAX_CONSTANT_BYTES,
     }
     for name, value in ours.items():
         assert values[name] == value, name
     for name, value in values.items():
-        mine = getattr(bridge, name.removeprefix("TXM_"), None)
+        mine = getattr(abi, name.removeprefix("TXM_"), None)
         if mine is not None and name not in ours:
             assert mine == value, name
 
@@ -123,7 +123,7 @@ def compile_library(tmp_path, text):
 
 def test_another_version_is_refused_with_both_numbers(tmp_path):
     path = compile_library(tmp_path, "unsigned txm_abi_version(void) { return 77; }")
-    with pytest.raises(MetalError, match=rf"has version 77, this tensorx needs version {bridge.ABI_VERSION}"):
+    with pytest.raises(MetalError, match=rf"has version 77, this tensorx needs version {abi.ABI_VERSION}"):
         bridge.Bridge(path)
 
 
@@ -136,12 +136,12 @@ def test_a_foreign_library_is_refused(tmp_path):
 def test_another_struct_layout_is_refused(tmp_path):
     functions = "\n".join(
         f"int {name}(void) {{ return 0; }}"
-        for name in bridge.SIGNATURES
+        for name in abi.SIGNATURES
         if name not in ("txm_abi_version", "txm_struct_size", "txm_struct_last", "txm_build_info")
     )
     path = compile_library(
         tmp_path,
-        f"unsigned txm_abi_version(void) {{ return {bridge.ABI_VERSION}; }}\n"
+        f"unsigned txm_abi_version(void) {{ return {abi.ABI_VERSION}; }}\n"
         "unsigned txm_struct_size(unsigned w) { return 8; }\nunsigned txm_struct_last(unsigned w) { return 4; }\n"
         'const char *txm_build_info(void) { return "x"; }\n' + functions,
     )
@@ -178,7 +178,7 @@ def test_intel_macs_are_listed_but_refused(metal):
 
 
 def test_unknown_knob(metal):
-    assert metal.txm_test_knob(b"nonsense", 1) == bridge.E_ARGUMENT
+    assert metal.txm_test_knob(b"nonsense", 1) == abi.E_ARGUMENT
 
 
 def test_no_device_says_headless(metal, stand_in):
@@ -201,9 +201,9 @@ def test_two_devices_have_their_own_numbers(metal, stand_in):
 @pytest.mark.parametrize("macos, math_mode", [(13, False), (15, True)])
 def test_capabilities_come_from_the_objects(metal, stand_in, macos, math_mode):
     code = """
-        from tensorx.metal import bridge
+        from tensorx.metal import abi, bridge
         d = bridge.devices()[0]
-        print(bool(d.capabilities & bridge.CAP_MATH_MODE), bool(d.architecture))
+        print(bool(d.capabilities & abi.CAP_MATH_MODE), bool(d.architecture))
         print(bridge.unavailable_reason())
     """
     result = child(code, SOFTMETAL_MACOS=str(macos))
@@ -212,10 +212,10 @@ def test_capabilities_come_from_the_objects(metal, stand_in, macos, math_mode):
 
 
 def test_hidden_capabilities_take_the_older_branch(metal):
-    metal.txm_test_knob(b"capabilities", bridge.CAP_MATH_MODE | bridge.CAP_ARCHITECTURE)
+    metal.txm_test_knob(b"capabilities", abi.CAP_MATH_MODE | abi.CAP_ARCHITECTURE)
     try:
         device = bridge.devices()[0]
-        assert not device.capabilities & bridge.CAP_MATH_MODE and device.architecture == ""
+        assert not device.capabilities & abi.CAP_MATH_MODE and device.architecture == ""
         instance = bridge.Instance(0)
         source = bridge._PROBE.replace("probe", "older_branch")
         assert instance.kernel(source, "older_branch").max_threads > 0

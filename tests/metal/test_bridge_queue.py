@@ -171,10 +171,10 @@ def test_zero_grids_never_reach_the_encoder(inst, run):
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(grid=(2**32,), group=(1, 1, 1), in_groups=True), "has to be split"),
-    (dict(group=(4096, 1, 1)), "threads per group"),
-    (dict(threadgroup_bytes=1 << 20), "bytes of threadgroup memory"),
-    (dict(constants=bytes(5000)), "5000 bytes of constants"),
+    ({"grid": (2**32,), "group": (1, 1, 1), "in_groups": True}, "has to be split"),
+    ({"group": (4096, 1, 1)}, "threads per group"),
+    ({"threadgroup_bytes": 1 << 20}, "bytes of threadgroup memory"),
+    ({"constants": bytes(5000)}, "5000 bytes of constants"),
 ])  # fmt: skip
 def test_impossible_dispatches_are_refused_whole(inst, change, message):
     a = inst.alloc(1024)

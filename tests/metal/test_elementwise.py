@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import flush, from_bf16, to_bf16
+from metal_tools import flush, from_bf16, to_bf16
 
 from tensorx.metal import codegen, launch
 from tensorx.metal.codegen import Instr
@@ -120,9 +120,11 @@ def test_special_values(gpu, op):
     if got.dtype == bool:
         np.testing.assert_array_equal(got, expected)
         return
-    expected = expected.astype(np.float32) if moves else flush(expected.astype(np.float32))
+    with np.errstate(all="ignore"):
+        expected = expected.astype(np.float32) if moves else flush(expected.astype(np.float32))
     same = (np.isnan(got) & np.isnan(expected)) | (got == expected)
-    close = np.abs(got.astype(float) - expected) <= 6 * np.spacing(np.abs(expected).astype(np.float32))
+    with np.errstate(all="ignore"):
+        close = np.abs(got.astype(float) - expected) <= 6 * np.spacing(np.abs(expected).astype(np.float32))
     # without flushing the stand-in (or a GPU) may give the subnormal itself
     tiny = (np.abs(got) <= 1.2e-38) & (np.abs(expected) <= 1.2e-38)
     bad = ~(same | close | tiny)
@@ -202,7 +204,7 @@ def test_cast(gpu, source, target):
         with np.errstate(over="ignore"):
             x = x.astype(kind)
         if kind.kind == "c":
-            x = (x.real + 1j * np.roll(x.real, 3)).astype(np.complex64)
+            x = np.stack([x.real, np.roll(x.real, 3)], -1).astype(np.float32).view(np.complex64)[:, 0]
     held = to_bf16(x) if source == "bfloat16" else x
     x = as_numpy(held, source)
     a = gpu.put(held, source, pad=1)
@@ -265,8 +267,8 @@ def strided_views(rng):
     }
 
 
-@pytest.mark.parametrize("left, right", itertools.product(["dense", "transposed", "reversed", "sliced", "expanded",
-                                                           "permuted", "one"], repeat=2))  # fmt: skip
+@pytest.mark.parametrize("left, right", list(itertools.product(
+    ["dense", "transposed", "reversed", "sliced", "expanded", "permuted", "one"], repeat=2)))  # fmt: skip
 def test_layouts(gpu, left, right):
     rng = np.random.default_rng(1)
     a, b = strided_views(rng)[left], strided_views(rng)[right]
@@ -297,7 +299,7 @@ def test_writing_into_strided_windows(gpu):
     for dtype in ("float32", "int16", "int8", "float16", "bool", "complex64"):
         base = np.arange(60).reshape(6, 10).astype(dtype)
         target = gpu.put(base, pad=1)
-        for index in [(slice(None), 3), (slice(1, 5, 2), slice(None, None, -3)), (2, slice(2, 9)), (5, 9)]:
+        for index in [(slice(None), 3), (slice(1, 5, 2), slice(None, None, -3)), (2, slice(2, 9)), (slice(5, 6), slice(9, 10))]:
             window = base[index]
             view = base.__getitem__(index)
             offset = (view.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // base.itemsize
