@@ -240,6 +240,14 @@ TX_INLINE double tx_logaddexp(double x, double y)
     r = x == y ? x + 0x1.62e42fefa39efp-1 : r; /* equal infinities too */
     return x != x || y != y ? x + y : r;
 }
-TX_INLINE float tx_logaddexpf(float x, float y) { return (float)tx_logaddexp((double)x, (double)y); }
+TX_INLINE float tx_logaddexpf(float xf, float yf)
+{
+    double x = (double)xf, y = (double)yf, t, a = -tx__abs(x - y);
+    a = a < -200.0 ? -200.0 : a; /* below the smallest float32 */
+    double e = 1.0 + tx__exp_poly(tx__exp_reduce(a, &t));
+    double r = (x > y ? x : y) + tx__log1p_unit(e * tx__pow2(t), 0.0);
+    r = x == y ? x + 0x1.62e42fefa39efp-1 : r;
+    return (float)(x != x || y != y ? x + y : r);
+}
 
 #endif

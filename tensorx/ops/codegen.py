@@ -95,10 +95,12 @@ def is_cheap(row: Op, dtype: DType) -> bool:
 
 def scalar_masks(row: Op, dtype: DType) -> list[int]:
     """Scalar masks with a loop of their own; others broadcast through a small buffer."""
-    if row.arity == 1 or not (is_cheap(row, dtype) or row.cases):
+    if row.arity == 1 or not is_cheap(row, dtype):
+        return []
+    if row.cases:
         return []
     if row.arity == 2:
-        return [2] if row.params or row.cases else [2, 1]
+        return [2] if row.params else [2, 1]
     if row.masks:
         return [2, 4, 6]
     params = sum(1 << k for k in range(len(row.args), row.arity))
@@ -152,29 +154,59 @@ def _block_function(row: Op, dtype: DType) -> list[str]:
     return [f"#ifdef {flag}", f"    {call}", "#endif"]
 
 
+def _case_loops(row: Op, dtype: DType) -> list[str]:
+    """The switch cases of a row with shortcuts, all of which give the bits of ``full_forward``.
+
+    A scalar that equals a case's number has the shortcut's loop.  Otherwise forward is computed into a
+    buffer and the shortcuts are selected over it: as one nest of conditions it would not vectorise.
+    """
+    lines, locals_ = [], ("X", "Y", "Z", "W")
+    for operand in sorted({operand for operand, _, _ in cases(row, dtype)}):
+        k = row.operands.index(operand)
+        lines.append(f"    case {1 << k}:")
+        for name, value, shortcut in cases(row, dtype):
+            if name == operand:
+                lines.append(f"      if (*(const {dtype.c} *)src[{k}] == {value})")
+                lines.append(f"      {_loop(row, dtype, 1 << k, shortcut)}")
+        lines.append("      break;")
+    loads = " ".join(f"const {dtype.c} {locals_[k]} = {name}[i + j];" for k, name in enumerate(row.operands))
+    selects = []
+    for number, (_, _, shortcut) in enumerate(cases(row, dtype)):
+        selects.append(f"const {dtype.c} c{number} = ({dtype.c})({c_expression(row, dtype, locals_, shortcut)});")
+    for number, (operand, value, _) in enumerate(cases(row, dtype)):
+        selects.append(f"R = {locals_[row.operands.index(operand)]} == ({dtype.c}){value} ? c{number} : R;")
+    return [
+        *lines,
+        f"    case 0: {{ {dtype.c} *d = dst; {dtype.c} buffer[TX_EXPAND];",
+        *(f"      const {dtype.c} *{name} = src[{k}];" for k, name in enumerate(row.operands)),
+        "      for (ptrdiff_t i = 0; i < n; i += TX_EXPAND) {",
+        "        ptrdiff_t m = n - i < TX_EXPAND ? n - i : TX_EXPAND;",
+        f"        TX_LOOP for (ptrdiff_t j = 0; j < m; j++) {{ {loads} buffer[j] = {c_expression(row, dtype, locals_)}; }}",
+        f"        TX_LOOP for (ptrdiff_t j = 0; j < m; j++) {{ {loads} {dtype.c} R = buffer[j];",
+        *(f"          {line}" for line in selects),
+        "          d[i + j] = R; }",
+        "      } return; }",
+    ]
+
+
 def _kernel(row: Op, dtype: DType) -> str:
     name = f"k_{row.name}_{dtype.suffix}"
     lines = [f"static void {name}(void *dst, const void *const *src, ptrdiff_t n, unsigned mask)", "{"]
     full = full_forward(row, dtype)
     lines += _block_function(row, dtype)
     lines.append("    switch (mask) {")
-    lines.append(f"    case 0: {_loop(row, dtype, 0, full)}")
+    if cases(row, dtype):
+        lines += _case_loops(row, dtype)
+    else:
+        lines.append(f"    case 0: {_loop(row, dtype, 0, full)}")
     for mask in scalar_masks(row, dtype):
-        lines.append(f"    case {mask}: {{")
-        for operand, value, shortcut in cases(row, dtype):
-            # A branch outside the loop for what full_forward selects inside it.
-            k = row.operands.index(operand)
-            if mask == 1 << k:
-                lines.append(f"      if (*(const {dtype.c} *)src[{k}] == {value})")
-                lines.append(f"      {_loop(row, dtype, mask, shortcut)}")
-        rest = forward(row, dtype) if cases(row, dtype) else full
-        lines.append(f"      {_loop(row, dtype, mask, rest)} }}")
+        lines.append(f"    case {mask}: {_loop(row, dtype, mask, full)}")
     sizes = ", ".join("1" if k in row.masks else f"sizeof({dtype.c})" for k in range(row.arity))
     lines += [
-        "    default: {",
-        f"      static const unsigned char size[] = {{{sizes}}};",
-        f"      tx_expand({name}, dst, src, n, mask, {row.arity}, size, sizeof({rowlang.C_OF[result_suffix(row, dtype)]})); }}",
+        "    default: break;",
         "    }",
+        f"    static const unsigned char size[] = {{{sizes}}};",
+        f"    tx_expand({name}, dst, src, n, mask, {row.arity}, size, sizeof({rowlang.C_OF[result_suffix(row, dtype)]}));",
         "}",
     ]
     return "\n".join(lines)
