@@ -156,11 +156,7 @@ cdef Tensor basic_index(Tensor x, object index):
             ellipsis = True
         elif type(it) is int or type(it) is slice:
             used += 1
-        elif isinstance(it, bool):
-            return None
-        elif PyIndex_Check(it) and not isinstance(it, Tensor):
-            used += 1
-        elif isinstance(it, Tensor) and (<Tensor>it).n.ndim == 0 and KIND[(<Tensor>it).n.dtype] in (c'i', c'u'):
+        elif is_integer(it) and not is_truth(it):
             used += 1
         else:
             return None

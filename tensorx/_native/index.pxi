@@ -1,0 +1,850 @@
+# Indexing by arrays and masks: from Python indices to the kernels of index_kernels.h.
+#
+# Nothing here records history; tensorx/ops/indexing.py does. Indices are checked before
+# anything is written, operands that overlap the destination are copied first.
+
+cdef extern from "index_kernels.h" nogil:
+    enum:
+        TXI_GATHER, TXI_SCATTER, TXI_ADD
+    ctypedef struct tx_ixdims:
+        int32_t n
+        int64_t size[64]
+        int64_t x[64]
+        int64_t y[64]
+    ctypedef struct tx_ixarray:
+        const char *p
+        int64_t size, xs
+        int32_t dtype
+        int64_t st[64]
+    ctypedef struct tx_index:
+        int32_t kind, nix, log2, dtype
+        char *x
+        char *y
+        tx_ixdims b, o, i
+        tx_ixarray *ix
+        const char *mask
+        int64_t mst[64]
+        int64_t kstep
+        int64_t *before
+        const tx_move_fn *move
+        tx_ew_fn add
+        tx_cast_fn widen, narrow
+        int32_t bad
+        int64_t npos, nouter, ninner
+    ctypedef struct tx_nonzero:
+        const char *mask
+        int32_t nd
+        int64_t size[64]
+        int64_t mst[64]
+        int64_t *out[64]
+        int64_t step
+        const int64_t *before
+        int64_t npos
+    int tx_index_gather(tx_index *)
+    int tx_index_scatter(tx_index *)
+    int tx_index_check(tx_index *)
+    int tx_index_first_bad(tx_index *, int64_t *)
+    int64_t tx_mask_count(tx_index *)
+    void tx_mask_done(tx_index *)
+    void tx_mask_move(tx_index *)
+    void tx_nonzero_write(tx_nonzero *)
+    void tx_fill_view(char *, int, const int64_t *, const int64_t *, const void *, int, const tx_move_fn *)
+
+
+# ---- who reads and writes ---------------------------------------------------------------
+
+cdef class Access:
+    """The storages of one indexed operation: held, and marked while the GIL is away."""
+    cdef tx_node *reads[72]
+    cdef tx_node *dst
+    cdef int nreads
+    cdef bint marked
+
+    def __dealloc__(self):
+        cdef int k
+        for k in range(self.nreads):
+            node_unref(self.reads[k])
+        if self.dst != NULL:
+            node_unref(self.dst)
+
+    cdef int add(self, tx_node *n) except -1:
+        if self.nreads == 72:
+            raise IndexError("too many index arrays")
+        n.refs += 1
+        self.reads[self.nreads] = n
+        self.nreads += 1
+        return 0
+
+    cdef int writes(self, tx_node *n, str op) except -1:
+        check_writable(n, op)
+        n.refs += 1
+        self.dst = n
+        return 0
+
+    cdef int ready(self) except -1:
+        """Everything can be read, and the destination written, by this thread now."""
+        cdef int k
+        cdef bint again = True
+        while again:
+            again = False
+            if self.dst != NULL:
+                flush_readers(self.dst.st, NULL)
+                if self.dst.st.reading or self.dst.st.writing:
+                    wait_for_others(NULL)
+                    again = True
+                    continue
+            for k in range(self.nreads):
+                if self.reads[k].st.writing:
+                    wait_for_others(NULL)
+                    again = True
+                    break
+        for k in range(self.nreads):
+            host_ready(self.reads[k])
+        if self.dst != NULL:
+            host_ready(self.dst)
+        return 0
+
+    cdef void mark(self, int by) noexcept:
+        cdef int k
+        for k in range(self.nreads):
+            self.reads[k].st.reading += by
+        if self.dst != NULL:
+            self.dst.st.writing += by
+        if by < 0:
+            wake_waiters()
+
+
+# ---- index objects ----------------------------------------------------------------------
+
+cdef object _numpy = None
+
+cdef object numpy_module():
+    global _numpy
+    if _numpy is None:
+        import numpy
+        _numpy = numpy
+    return _numpy
+
+
+cdef Tensor borrowed(object array):
+    """A tensor on the memory of a NumPy array: nothing is copied, nothing is counted."""
+    cdef object dt = array.dtype
+    if not dt.isnative:
+        array = array.astype(dt.newbyteorder("="))
+        dt = array.dtype
+    isz = dt.itemsize
+    for s in array.strides:
+        if s % isz:
+            array = array.copy()
+            break
+    return from_buffer(array, dtype_from(dt), tuple(array.shape), tuple([s // isz for s in array.strides]), 0, True)
+
+
+cdef object bad_index(object it):
+    kind = type(it).__name__
+    what = f"a {DTYPES[(<Tensor>it).n.dtype].name} tensor" if isinstance(it, Tensor) else f"{it!r} ({kind})"
+    return IndexError(f"{what} is no index: integers, slices, None, ... (Ellipsis), integer and bool tensors, arrays and "
+                      "lists of them are; convert a float tensor with astype(tx.int64)")
+
+
+cdef Tensor index_tensor(object it, int device, str op):
+    """An index object that is an array, as a tensor of integers or bools with a value."""
+    cdef Tensor t
+    cdef object array
+    if isinstance(it, Tensor):
+        t = it
+        if KIND[t.n.dtype] not in (c'i', c'u', c'b'):
+            raise bad_index(it)
+        if t.n.device != device:
+            if t.n.ndim != 0:
+                raise DeviceMismatchError(f"{op}: the tensor is on {g_devices[device]} and an index on {g_devices[t.n.device]}; "
+                                          f"all must be on one device: move the index with .to({str(g_devices[device])!r})")
+            t = wrap(node_to_device(t.n, device))
+        ensure(t.n)
+        return t
+    np = numpy_module()
+    if isinstance(it, (list, tuple)):
+        it = plain_list(it)
+    array = np.asarray(it)
+    if array.size == 0 and isinstance(it, list):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        raise bad_index(it)
+    return borrowed(array)
+
+
+cdef object plain_list(object seq):
+    """A list index with 0-d and nested tensors replaced by their values."""
+    return [plain_list(o) if isinstance(o, (list, tuple)) else (o.tolist() if isinstance(o, Tensor) else o) for o in seq]
+
+
+cdef class Picker:
+    """One indexing operation on x: the axes that stay, the index arrays or the mask, and the
+    shape of the result (outer axes, positions, inner axes)."""
+    cdef tx_index J
+    cdef tx_ixarray *arrays
+    cdef int axes[64]                        # axis of x that each array indexes, for messages
+    cdef list tensors                        # the index arrays
+    cdef Tensor x
+    cdef Tensor mask
+    cdef str op
+    cdef int64_t offset                      # elements
+    cdef list shape                          # of the result; None: the number of true elements
+    cdef tx_scalar number                    # an operand that is one number, as it lies in memory
+
+    def __cinit__(self):
+        self.arrays = NULL
+        self.tensors = []
+
+    def __dealloc__(self):
+        free(self.arrays)
+
+    cdef int start(self, Tensor x, str op) except -1:
+        cdef int dt = x.n.dtype
+        self.x = x
+        self.op = op
+        ensure(x.n)
+        self.offset = x.n.offset
+        self.J.nix = 0
+        self.J.mask = NULL
+        self.J.before = NULL
+        self.J.o.n = 0
+        self.J.i.n = 0
+        self.J.b.n = 0
+        self.J.move = <tx_move_fn *>K.move
+        self.J.log2 = tx_item_log2[dt]
+        self.J.dtype = dt
+        self.J.widen = K.cast[TX_F32][dt]
+        self.J.narrow = K.cast[dt][TX_F32]
+        self.J.add = K.ew[OP_ADD * TX_NDT + tx_reg_dtype(dt)]
+        return 0
+
+    cdef int add_array(self, Tensor t, int axis) except -1:
+        """Index array t for an axis of x."""
+        cdef tx_ixarray *a
+        if self.J.nix == 64:
+            raise IndexError(f"{self.op}: more than 64 index arrays")
+        if self.arrays == NULL:
+            self.arrays = <tx_ixarray *>malloc(64 * sizeof(tx_ixarray))
+            if self.arrays == NULL:
+                raise MemoryError()
+        a = &self.arrays[self.J.nix]
+        self.axes[self.J.nix] = axis
+        a.size = self.x.n.shape[axis]
+        a.xs = self.x.n.strides[axis] * tx_item_size[self.x.n.dtype]
+        a.dtype = t.n.dtype
+        self.J.nix += 1
+        self.tensors.append(t)
+        return 0
+
+    cdef int positions(self, list more) except -1:
+        """The positions: the common shape of the index arrays (and of further shapes)."""
+        cdef int i, off, nd = 0
+        cdef int64_t d
+        cdef list shapes = [shape_of((<Tensor>t).n) for t in self.tensors] + more
+        for s in shapes:
+            nd = max(nd, len(s))
+        if nd > TX_MAXDIM:
+            raise IndexError(f"{self.op}: index arrays of {nd} axes are more than {TX_MAXDIM}")
+        for i in range(nd):
+            self.J.b.size[i] = 1
+            self.J.b.x[i] = 0
+        self.J.b.n = nd
+        for s in shapes:
+            off = nd - <int>len(s)
+            for i in range(off, nd):
+                d = s[i - off]
+                if d != 1:
+                    if self.J.b.size[i] != 1 and self.J.b.size[i] != d:
+                        raise IndexError(f"{self.op}: index arrays of shapes {' and '.join([str(q) for q in shapes])} do not broadcast: "
+                                         "aligned from the right, sizes must be equal or 1")
+                    self.J.b.size[i] = d
+        return 0
+
+    cdef void keep_axis(self, tx_ixdims *d, int64_t size, int64_t stride) noexcept:
+        d.size[d.n] = size
+        d.x[d.n] = stride * tx_item_size[self.x.n.dtype]
+        d.n += 1
+
+    cdef int finish(self) except -1:
+        cdef int i
+        self.shape = [self.J.o.size[i] for i in range(self.J.o.n)]
+        if self.mask is not None:
+            self.shape.append(None)
+        else:
+            for i in range(self.J.b.n):
+                self.shape.append(self.J.b.size[i])
+        for i in range(self.J.i.n):
+            self.shape.append(self.J.i.size[i])
+        if len(self.shape) > TX_MAXDIM:
+            raise IndexError(f"{self.op}: the result would have {len(self.shape)} axes, more than {TX_MAXDIM}")
+        return 0
+
+    # ---- addresses: taken once everything lies in memory and may be touched ------------------
+
+    cdef void place(self, tx_node *y, const int64_t *strides) noexcept:
+        """Pointers and strides; y lies under the result's shape, strides in elements, or is
+        the one number."""
+        cdef int a, i, off, k = 0, isz = tx_item_size[self.x.n.dtype]
+        cdef tx_node *n
+        cdef tx_ixarray *q
+        self.J.x = self.x.n.st.ptr + self.offset * isz
+        self.J.y = <char *>&self.number if y == NULL else y.st.ptr + y.offset * isz
+        for i in range(self.J.o.n):
+            self.J.o.y[i] = 0 if y == NULL else strides[k] * isz
+            k += 1
+        if self.mask is not None:
+            self.J.kstep = 0 if y == NULL else strides[k] * isz
+            k += 1
+            self.place_mask(&self.J)
+        else:
+            for i in range(self.J.b.n):
+                self.J.b.y[i] = 0 if y == NULL else strides[k] * isz
+                k += 1
+        for i in range(self.J.i.n):
+            self.J.i.y[i] = 0 if y == NULL else strides[k] * isz
+            k += 1
+        self.J.ix = self.arrays
+        for a in range(self.J.nix):
+            n = (<Tensor>self.tensors[a]).n
+            q = &self.arrays[a]
+            off = self.J.b.n - n.ndim
+            q.p = n.st.ptr + n.offset * tx_item_size[n.dtype]
+            for i in range(self.J.b.n):
+                q.st[i] = 0 if i < off or n.shape[i - off] == 1 else n.strides[i - off] * tx_item_size[n.dtype]
+
+    cdef void place_mask(self, tx_index *job) noexcept:
+        cdef tx_node *m = self.mask.n
+        cdef int i
+        job.mask = m.st.ptr + m.offset
+        for i in range(m.ndim):
+            job.b.y[i] = 0
+            job.mst[i] = m.strides[i]
+
+    cdef double cost_ns(self) noexcept:
+        """A rough estimate, to decide about the GIL."""
+        cdef double n = 1
+        cdef int i
+        for i in range(self.J.o.n):
+            n *= self.J.o.size[i]
+        for i in range(self.J.i.n):
+            n *= self.J.i.size[i]
+        for i in range(self.J.b.n):
+            n *= self.J.b.size[i]
+        return n * (0.5 + 0.2 * tx_item_size[self.x.n.dtype])
+
+    cdef int count(self, Access A) except -1:
+        """Counts the true elements of the mask and completes the result's shape."""
+        cdef tx_index *C = <tx_index *>malloc(sizeof(tx_index))
+        cdef int64_t n
+        if C == NULL:
+            raise MemoryError()
+        memcpy(C, &self.J, sizeof(tx_index))
+        C.o.n = 0
+        C.i.n = 0
+        C.kind = TXI_GATHER
+        try:
+            A.ready()
+            self.place_mask(C)
+            if self.cost_ns() < LONG_NS:
+                n = tx_mask_count(C)
+            else:
+                A.mark(1)
+                with nogil:
+                    n = tx_mask_count(C)
+                A.mark(-1)
+            self.J.before = C.before
+            self.J.npos = C.npos
+        finally:
+            free(C)
+        if n < 0:
+            raise OutOfMemoryError(f"{self.op}: out of memory for the counts of a mask")
+        self.shape = [n if s is None else s for s in self.shape]
+        return 0
+
+    cdef int run(self, Access A) except -1:
+        """Moves the elements; raises where an index is out of range (a scatter has written
+        nothing then)."""
+        cdef int bad = 0
+        if self.cost_ns() < LONG_NS:
+            bad = run_job(&self.J)
+        else:
+            A.mark(1)
+            with nogil:
+                bad = run_job(&self.J)
+            A.mark(-1)
+        if bad == 1:
+            raise self.out_of_range()
+        if bad == 2:
+            raise OutOfMemoryError(f"{self.op}: out of memory for {self.J.npos} positions")
+        return 0
+
+    cdef object out_of_range(self):
+        cdef int64_t v = 0
+        cdef int a = tx_index_first_bad(&self.J, &v)
+        if a < 0:
+            return IndexError(f"{self.op}: the index changed while it was read")
+        value = <uint64_t>v if self.arrays[a].dtype == TX_U64 else v
+        return IndexError(f"{self.op}: index {value} is out of range for axis {self.axes[a]} of size {self.arrays[a].size} "
+                          f"(tensor of shape {shape_of(self.x.n)})")
+
+    cdef Access access(self):
+        cdef Access A = Access.__new__(Access)
+        for t in self.tensors:
+            A.add((<Tensor>t).n)
+        if self.mask is not None:
+            A.add(self.mask.n)
+        return A
+
+    # ---- gather and put --------------------------------------------------------------------
+
+    cdef Tensor gather(self):
+        """The selected elements as a new C-ordered tensor."""
+        cdef Access A = self.access()
+        cdef int64_t sh[64]
+        cdef int64_t st[64]
+        cdef int i, nd
+        cdef Tensor r
+        self.J.kind = TXI_GATHER
+        A.add(self.x.n)
+        try:
+            if self.mask is not None:
+                self.count(A)
+            nd = len(self.shape)
+            for i in range(nd):
+                sh[i] = self.shape[i]
+            tx_c_strides(nd, sh, st)
+            r = wrap(leaf_empty(self.x.n.device, self.x.n.dtype, nd, sh, self.op))
+            A.ready()
+            host_ready(r.n)
+            self.place(r.n, st)
+            self.run(A)
+        finally:
+            if self.J.before != NULL:
+                tx_mask_done(&self.J)
+        return r
+
+    cdef int put(self, object value, bint accumulate) except -1:
+        """The selected elements take (or gain) value, which broadcasts to the result's shape."""
+        cdef Access A
+        cdef tx_node *v = NULL
+        cdef tx_node *b = NULL
+        cdef int64_t sh[64]
+        cdef int i, nd
+        self.J.kind = TXI_ADD if accumulate else TXI_SCATTER
+        check_writable(self.x.n, self.op)
+        for i in range(len(self.tensors)):
+            self.tensors[i] = self.apart(self.tensors[i])
+        if self.mask is not None:
+            self.mask = self.apart(self.mask)
+        A = self.access()
+        try:
+            if isinstance(value, Tensor):
+                v = self.operand(value)
+                if self.mask is not None and v.ndim == 0:
+                    b = v                    # one element for all: no need to count
+                    b.refs += 1
+                    for i in range(64):
+                        sh[i] = 0
+                else:
+                    if self.mask is not None:
+                        self.count(A)
+                    nd = len(self.shape)
+                    for i in range(nd):
+                        sh[i] = self.shape[i]
+                    b = node_broadcast(v, nd, sh, self.op)
+                    for i in range(nd):
+                        sh[i] = b.strides[i]
+                A.add(b)
+            else:
+                number_bytes(&self.number, value, self.x.n.dtype, self.op)
+            A.writes(self.x.n, self.op)
+            A.ready()
+            self.place(b, sh)
+            self.run(A)
+            self.x.n.st.version += 1
+        finally:
+            if self.J.before != NULL:
+                tx_mask_done(&self.J)
+            if b != NULL:
+                node_unref(b)
+            if v != NULL:
+                node_unref(v)
+        return 0
+
+    cdef Tensor apart(self, Tensor t):
+        """t, or a copy where it overlaps what is written."""
+        if views_overlap(t.n, self.x.n):
+            return wrap(node_copy(t.n, "overlaps the destination"))
+        return t
+
+    cdef tx_node *operand(self, Tensor value) except NULL:
+        """A leaf of x's dtype and device with the values of a tensor, apart from x; one hold."""
+        cdef tx_node *s = value.n
+        cdef tx_node *c
+        if s.dtype != self.x.n.dtype:
+            check_inplace_dtype(self.op.rstrip("_"), self.x.n.dtype, s.dtype)
+        if s.device != self.x.n.device:
+            if s.ndim != 0:
+                raise device_error(self.op, 1, self.x.n.device, s.device)
+            s = node_to_device(s, self.x.n.device)
+        else:
+            s.refs += 1
+        try:
+            if s.dtype != self.x.n.dtype:
+                c = cast_node(s, self.x.n.dtype)
+                node_unref(s)
+                s = c
+            ensure(s)
+            if views_overlap(s, self.x.n):
+                c = node_copy(s, "overlaps the destination")
+                node_unref(s)
+                s = c
+        except:
+            node_unref(s)
+            raise
+        return s
+
+
+cdef int run_job(tx_index *j) noexcept nogil:
+    """0 done, 1 an index is out of range, 2 no memory. Nothing is written before the check."""
+    if j.mask != NULL:
+        tx_mask_move(j)
+        return 0
+    if j.kind == TXI_GATHER:
+        if tx_index_gather(j):
+            return 1
+        return 1 if j.npos * j.nouter * j.ninner == 0 and not tx_index_check(j) else 0
+    if not tx_index_check(j):
+        return 1
+    return tx_index_scatter(j)
+
+
+cdef int number_bytes(tx_scalar *s, object value, int dt, str op) except -1:
+    """A Python number as an element of dtype dt lies in memory."""
+    cdef tx_scalar c
+    cdef int kind = scalar_kind(value)
+    if kind == 0:
+        raise not_a_tensor(op, value)
+    if (kind == 4 and dt < TX_C64) or (kind == 3 and dt < TX_F16) or (kind == 2 and dt == TX_BOOL):
+        raise DTypeError(f"{op}: the Python number {value!r} cannot be stored in a {DTYPES[dt].name} tensor (the kind would change)")
+    scalar_store(&c, value, dt, op)
+    if tx_is_half(dt):
+        K.cast[dt][TX_F32](s, c.f, 1)
+    else:
+        memcpy(s, &c, sizeof(tx_scalar))
+    return 0
+
+
+cdef int fill_number(tx_node *dst, const tx_scalar *number, str op) except -1:
+    """dst[...] = one number (as it lies in memory): 0 bytes."""
+    cdef Access A
+    check_writable(dst, op)
+    if dst.numel == 0:
+        return 0
+    A = Access.__new__(Access)
+    A.writes(dst, op)
+    A.ready()
+    cdef char *p = dst.st.ptr + dst.offset * tx_item_size[dst.dtype]
+    if <double>dst.numel * tx_item_size[dst.dtype] < 10 * LONG_NS:
+        tx_fill_view(p, dst.ndim, dst.shape, dst.strides, number, tx_item_log2[dst.dtype], <tx_move_fn *>K.move)
+    else:
+        A.mark(1)
+        with nogil:
+            tx_fill_view(p, dst.ndim, dst.shape, dst.strides, number, tx_item_log2[dst.dtype], <tx_move_fn *>K.move)
+        A.mark(-1)
+    dst.st.version += 1
+    return 0
+
+
+# ---- Python indices ---------------------------------------------------------------------------
+
+cdef bint is_truth(object it):
+    """A 0-d truth value: Python's, NumPy's or a 0-d bool tensor or array."""
+    if isinstance(it, bool):
+        return True
+    if isinstance(it, Tensor):
+        return (<Tensor>it).n.ndim == 0 and (<Tensor>it).n.dtype == TX_BOOL
+    np = sys_modules.get("numpy")
+    return np is not None and (isinstance(it, np.bool_) or (isinstance(it, np.ndarray) and it.ndim == 0 and it.dtype.kind == "b"))
+
+
+cdef bint is_integer(object it):
+    if type(it) is int:
+        return True
+    if isinstance(it, Tensor):
+        return (<Tensor>it).n.ndim == 0 and KIND[(<Tensor>it).n.dtype] in (c'i', c'u')
+    if is_ndarray(it):
+        return it.ndim == 0 and it.dtype.kind in "iu"
+    return PyIndex_Check(it) and not isinstance(it, (list, tuple))
+
+
+cdef Picker pick(Tensor x, object index, str op, bint keep_mask):
+    """Reads a Python index; at least one entry is an array, a list or a truth value. A mask that
+    is the only one stays a mask where keep_mask says so, else it becomes index arrays."""
+    cdef Picker P = Picker.__new__(Picker)
+    cdef tuple items = index if type(index) is tuple else (index,)
+    cdef list entries = []                   # (code, object): n None, e ..., s slice, i int, b truth, a array, m mask
+    cdef list more = []                      # further shapes of the positions
+    cdef list dims = []
+    cdef int used = 0, masks = 0, arrays = 0, axis = 0, place = -1, state = 0, fill, j
+    cdef bint apart = False, ellipsis = False
+    cdef Tensor t
+    cdef tx_node *n
+    cdef int64_t k, start, stop, step, length
+    P.start(x, op)
+    n = x.n
+    for it in items:
+        if it is None:
+            entries.append(("n", None))
+        elif it is Ellipsis:
+            if ellipsis:
+                raise IndexError(f"{op}: an index can have only one ellipsis (...)")
+            ellipsis = True
+            entries.append(("e", None))
+        elif type(it) is slice:
+            used += 1
+            entries.append(("s", it))
+        elif is_truth(it):
+            arrays += 1
+            entries.append(("b", bool(it)))
+        elif is_integer(it):
+            used += 1
+            entries.append(("i", it))
+        else:
+            t = index_tensor(it, n.device, op)
+            if t.n.dtype == TX_BOOL and t.n.ndim > 0:
+                used += t.n.ndim
+                masks += 1
+                entries.append(("m", t))
+            elif t.n.dtype == TX_BOOL:
+                arrays += 1
+                entries.append(("b", bool(t)))
+            else:
+                used += 1
+                arrays += 1
+                entries.append(("a", t))
+    if used > n.ndim:
+        raise IndexError(f"{op}: too many indices: {used} for a tensor of {n.ndim} axes with shape {shape_of(n)}")
+    fill = n.ndim - used
+    if not ellipsis:
+        entries.append(("e", None))
+    for code, it in entries:
+        if code in "nes":
+            if state == 1:
+                state = 2
+        else:
+            if state == 0:
+                state = 1
+                place = len(dims)
+            elif state == 2:
+                apart = True
+        if code == "n":
+            dims.append((1, 0))
+        elif code == "e":
+            for j in range(fill):
+                dims.append((n.shape[axis], n.strides[axis]))
+                axis += 1
+        elif code == "s":
+            PySlice_Unpack(it, <Py_ssize_t *>&start, <Py_ssize_t *>&stop, <Py_ssize_t *>&step)
+            length = PySlice_AdjustIndices(n.shape[axis], <Py_ssize_t *>&start, <Py_ssize_t *>&stop, step)
+            if length > 0:
+                P.offset += start * n.strides[axis]
+            dims.append((length, n.strides[axis] * step))
+            axis += 1
+        elif code == "i":
+            k = PyNumber_AsSsize_t(it.item() if isinstance(it, Tensor) else it, IndexError)
+            if k < -n.shape[axis] or k >= n.shape[axis]:
+                raise IndexError(f"{op}: index {k} is out of range for axis {axis} of size {n.shape[axis]} (tensor of shape {shape_of(n)})")
+            P.offset += (k + n.shape[axis] if k < 0 else k) * n.strides[axis]
+            axis += 1
+        elif code == "b":
+            more.append((1,) if it else (0,))
+        elif code == "a":
+            P.add_array(it, axis)
+            axis += 1
+        else:
+            t = it
+            for j in range(t.n.ndim):
+                if t.n.shape[j] != n.shape[axis + j]:
+                    raise IndexError(f"{op}: a mask of shape {shape_of(t.n)} does not fit: its axis {j} has size {t.n.shape[j]}, axis {axis + j} "
+                                     f"of the tensor has size {n.shape[axis + j]} (shape {shape_of(n)})")
+            if masks == 1 and arrays == 0 and keep_mask:
+                P.mask = t
+                P.J.b.n = t.n.ndim
+                for j in range(t.n.ndim):
+                    P.J.b.size[j] = t.n.shape[j]
+                    P.J.b.x[j] = n.strides[axis + j] * tx_item_size[n.dtype]
+            else:
+                for j, part in enumerate(nonzero(t, False)):
+                    P.add_array(part, axis + j)
+            axis += t.n.ndim
+    if P.mask is None:
+        P.positions(more)
+    for j in range(<int>len(dims)):
+        P.keep_axis(&P.J.i if apart or j >= place else &P.J.o, dims[j][0], dims[j][1])
+    P.finish()
+    return P
+
+
+def index_get(Tensor x, index, str op="getitem"):
+    """x[index] for an index with arrays, lists, masks or truth values: a copy."""
+    return pick(x, index, op, True).gather()
+
+
+def index_put(Tensor x, index, value, bint accumulate=False, str op="setitem"):
+    """x[index] = value for such an index; with accumulate the values are added, duplicates too.
+    Without it the last of several writes to one element wins."""
+    cdef Tensor v = basic_index(x, index)
+    if v is not None:
+        if not accumulate:
+            write_value(v, value, op)
+            return
+        index = (Ellipsis, True)             # a basic view: one position
+        x = v
+    pick(x, index, op, not accumulate).put(value, accumulate)
+
+
+# ---- along an axis ------------------------------------------------------------------------------
+
+cdef Picker pick_axis(Tensor x, Tensor index, int axis, str op):
+    """x with one axis replaced by the axes of an index array."""
+    cdef Picker P = Picker.__new__(Picker)
+    cdef int d
+    P.start(x, op)
+    P.add_array(index_tensor(index, x.n.device, op), axis)
+    if (<Tensor>P.tensors[0]).n.dtype == TX_BOOL:
+        raise IndexError(f"{op}: the index must be an integer tensor, not bool; masks are for x[mask] and masked_select")
+    P.positions([])
+    for d in range(x.n.ndim):
+        if d < axis:
+            P.keep_axis(&P.J.o, x.n.shape[d], x.n.strides[d])
+        elif d > axis:
+            P.keep_axis(&P.J.i, x.n.shape[d], x.n.strides[d])
+    P.finish()
+    return P
+
+
+cdef Picker pick_along(Tensor x, Tensor index, int axis, str op):
+    """One index for each element: index has x's rank; on the other axes it is no longer than x."""
+    cdef Picker P = Picker.__new__(Picker)
+    cdef int d
+    P.start(x, op)
+    index = index_tensor(index, x.n.device, op)
+    if index.n.dtype == TX_BOOL:
+        raise IndexError(f"{op}: the index must be an integer tensor, not bool")
+    if index.n.ndim != x.n.ndim:
+        raise ShapeError(f"{op}: the index of shape {shape_of(index.n)} needs as many axes as the tensor of shape {shape_of(x.n)}")
+    for d in range(x.n.ndim):
+        if d != axis and index.n.shape[d] > x.n.shape[d]:
+            raise ShapeError(f"{op}: the index of shape {shape_of(index.n)} is longer than the tensor of shape {shape_of(x.n)} on axis {d}")
+    P.add_array(index, axis)
+    P.positions([])
+    for d in range(x.n.ndim):
+        P.J.b.x[d] = 0 if d == axis else x.n.strides[d] * tx_item_size[x.n.dtype]
+    P.finish()
+    return P
+
+
+def take_axis(Tensor x, Tensor index, int axis, str op):
+    """The slices of x at the positions index along axis: x.shape[:axis] + index.shape + x.shape[axis + 1:]."""
+    return pick_axis(x, index, axis, op).gather()
+
+
+def put_axis(Tensor x, Tensor index, int axis, value, bint accumulate, str op):
+    """The slices at index along axis take (or gain) value, which broadcasts to take_axis's shape."""
+    pick_axis(x, index, axis, op).put(value, accumulate)
+
+
+def gather_along(Tensor x, Tensor index, int axis, str op):
+    """out[i, j, ..] = x[i, index[i, j, ..], ..] with the index on the given axis."""
+    return pick_along(x, index, axis, op).gather()
+
+
+def scatter_along(Tensor x, Tensor index, int axis, value, bint accumulate, str op):
+    """x[i, index[i, j, ..], ..] = value[i, j, ..] (or +=); value has the index's shape or is a number."""
+    pick_along(x, index, axis, op).put(value, accumulate)
+
+
+# ---- masks -----------------------------------------------------------------------------------------
+
+cdef Picker pick_mask(Tensor x, Tensor mask, str op):
+    """The elements of x where a mask of x's shape is true."""
+    cdef Picker P = Picker.__new__(Picker)
+    cdef int d
+    P.start(x, op)
+    mask = index_tensor(mask, x.n.device, op)
+    if mask.n.dtype != TX_BOOL:
+        raise DTypeError(f"{op}: the mask must be bool, got {DTYPES[mask.n.dtype].name}; compare or use astype(tx.bool)")
+    P.mask = mask
+    P.J.b.n = x.n.ndim
+    for d in range(x.n.ndim):
+        P.J.b.size[d] = x.n.shape[d]
+        P.J.b.x[d] = x.n.strides[d] * tx_item_size[x.n.dtype]
+    P.finish()
+    return P
+
+
+def mask_get(Tensor x, Tensor mask, str op):
+    """The elements of x where mask (of x's shape) is true, in C order."""
+    return pick_mask(x, mask, op).gather()
+
+
+def mask_put(Tensor x, Tensor mask, value, str op):
+    """They take value: a number, a 0-d tensor, or a one-dimensional tensor of as many elements."""
+    pick_mask(x, mask, op).put(value, False)
+
+
+def count_true(Tensor mask):
+    """Number of true elements of a bool tensor."""
+    cdef Picker P = pick_mask(mask, mask, "count")
+    cdef Access A = P.access()
+    P.count(A)
+    n = P.shape[0]
+    tx_mask_done(&P.J)
+    return n
+
+
+def nonzero(Tensor mask, bint rows, str op="nonzero"):
+    """Positions of the true elements of a bool tensor: a list of int64 tensors, one per axis, or
+    (rows) one tensor of shape (count, axes)."""
+    cdef Picker P = pick_mask(mask, mask, op)
+    cdef Access A = P.access()
+    cdef tx_nonzero Z
+    cdef tx_node *m = P.mask.n
+    cdef int64_t sh[64]
+    cdef int d, nd = m.ndim
+    cdef list out = []
+    try:
+        P.count(A)
+        sh[0] = P.shape[0]
+        sh[1] = nd
+        if rows:
+            out.append(wrap(leaf_empty(m.device, TX_I64, 2, sh, op)))
+        else:
+            for d in range(nd):
+                out.append(wrap(leaf_empty(m.device, TX_I64, 1, sh, op)))
+        if sh[0] == 0 or nd == 0:
+            return out
+        A.ready()
+        Z.mask = m.st.ptr + m.offset
+        Z.nd = nd
+        Z.npos = m.numel
+        Z.before = P.J.before
+        Z.step = nd if rows else 1
+        for d in range(nd):
+            Z.size[d] = m.shape[d]
+            Z.mst[d] = m.strides[d]
+            host_ready((<Tensor>out[0 if rows else d]).n)
+            Z.out[d] = <int64_t *>(<Tensor>out[0]).n.st.ptr + d if rows else <int64_t *>(<Tensor>out[d]).n.st.ptr
+        if m.numel * 2.0 < LONG_NS:
+            tx_nonzero_write(&Z)
+        else:
+            A.mark(1)
+            with nogil:
+                tx_nonzero_write(&Z)
+            A.mark(-1)
+        return out
+    finally:
+        if P.J.before != NULL:
+            tx_mask_done(&P.J)
