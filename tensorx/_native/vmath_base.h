@@ -88,6 +88,10 @@ TX_INLINE double tx__scale(double p, double t)
     return p * tx__asd((h - 1u) << 52) * tx__asd((u - h - 1u) << 52);
 }
 
+/* The same where both p and the result are normal. */
+TX_INLINE float tx__scale_midf(float p, float t) { return tx__asf(tx__bitsf(p) + (tx__bitsf(t) << 23)); }
+TX_INLINE double tx__scale_mid(double p, double t) { return tx__asd(tx__bits(p) + (tx__bits(t) << 52)); }
+
 /* Largest |x| of a block as an integer key (monotone in |x|, NaN largest). */
 TX_INLINE uint32_t tx__maxabsf(const float *x, ptrdiff_t n)
 {

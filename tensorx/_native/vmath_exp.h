@@ -99,12 +99,12 @@ TX_INLINE double tx_exp(double x)
 TX_INLINE float tx__exp_midf(float x)
 {
     float t, p = tx__exp_coref(x, &t);
-    return p * tx__pow2f(t);
+    return tx__scale_midf(p, t);
 }
 TX_INLINE double tx__exp_mid(double x)
 {
     double t, p = tx__exp_core(x, &t);
-    return p * tx__pow2(t);
+    return tx__scale_mid(p, t);
 }
 #define TX_HAVE_V_expf 1
 TX_VBLOCKS_F(tx_vexpf, tx__exp_midf, tx_expf, 0x42ae0000u /* 87 */)
@@ -112,11 +112,10 @@ TX_VBLOCKS_F(tx_vexpf, tx__exp_midf, tx_expf, 0x42ae0000u /* 87 */)
 TX_VBLOCKS_D(tx_vexp, tx__exp_mid, tx_exp, 0x40862000u /* 708 */)
 
 /* ---- exp2 ---- */
-TX_INLINE float tx_exp2f(float x)
+TX_INLINE float tx__exp2_coref(float x, float *t)
 {
-    x = x > 129.0f ? 129.0f : x;
-    x = x < -151.0f ? -151.0f : x;
-    float t = x + TX_RINTF, r = x - (t - TX_RINTF);
+    *t = x + TX_RINTF;
+    float r = x - (*t - TX_RINTF);
     /* exp2_f32: [-0.5, 0.5], error 1.3e-8 */
     float q = 0x1.177502p-13f;
     q = TX_FMAF(q, r, 0x1.5ef47p-10f);
@@ -124,13 +123,12 @@ TX_INLINE float tx_exp2f(float x)
     q = TX_FMAF(q, r, 0x1.c6af9ep-5f);
     q = TX_FMAF(q, r, 0x1.ebfb94p-3f);
     q = TX_FMAF(q, r, 0x1.62e43p-1f);
-    return tx__scalef(TX_FMAF(q, r, 1.0f), t);
+    return TX_FMAF(q, r, 1.0f);
 }
-TX_INLINE double tx_exp2(double x)
+TX_INLINE double tx__exp2_core(double x, double *t)
 {
-    x = x > 1025.0 ? 1025.0 : x;
-    x = x < -1076.0 ? -1076.0 : x;
-    double t = x + TX_RINT, r = x - (t - TX_RINT);
+    *t = x + TX_RINT;
+    double r = x - (*t - TX_RINT);
     /* exp2_f64: [-0.5, 0.5], error 8.1e-18 */
     double q = 0x1.f0ed02e322ba9p-32;
     q = TX_FMA(q, r, 0x1.e63b6e464a6p-28);
@@ -143,54 +141,82 @@ TX_INLINE double tx_exp2(double x)
     q = TX_FMA(q, r, 0x1.c6b08d704a26fp-5);
     q = TX_FMA(q, r, 0x1.ebfbdff82c5b3p-3);
     q = TX_FMA(q, r, 0x1.62e42fefa39efp-1);
-    return tx__scale(TX_FMA(q, r, 1.0), t);
+    return TX_FMA(q, r, 1.0);
 }
+TX_INLINE float tx_exp2f(float x)
+{
+    float t;
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    float p = tx__exp2_coref(x, &t);
+    return tx__scalef(p, t);
+}
+TX_INLINE double tx_exp2(double x)
+{
+    double t;
+    x = x > 1025.0 ? 1025.0 : x;
+    x = x < -1076.0 ? -1076.0 : x;
+    double p = tx__exp2_core(x, &t);
+    return tx__scale(p, t);
+}
+TX_INLINE float tx__exp2_midf(float x)
+{
+    float t, p = tx__exp2_coref(x, &t);
+    return tx__scale_midf(p, t);
+}
+TX_INLINE double tx__exp2_mid(double x)
+{
+    double t, p = tx__exp2_core(x, &t);
+    return tx__scale_mid(p, t);
+}
+#define TX_HAVE_V_exp2f 1
+TX_VBLOCKS_F(tx_vexp2f, tx__exp2_midf, tx_exp2f, 0x42fa0000u /* 125 */)
+#define TX_HAVE_V_exp2 1
+TX_VBLOCKS_D(tx_vexp2, tx__exp2_mid, tx_exp2, 0x408fe800u /* 1021 */)
 
 /* ---- sigmoid: with E = e^-|x| it is 1 - E / (1 + E) for x >= 0, else E / (1 + E) ----
  * q = e^r / (1 + 2^n e^r), corrected for the rounding of e^r and of the denominator. */
-TX_INLINE float tx__sigmoid_qf(float a, float *t, float *s)
+TX_INLINE float tx__sigmoid_qf(float u, float s)
 {
-    float u = tx__exp_polyf(tx__exp_reducef(a, t));
     float e = 1.0f + u, el = (1.0f - e) + u;                     /* e^r = e + el */
-    float ts = *t < TX_RINTF - 126.0f ? TX_RINTF - 126.0f : *t; /* beyond that 2^n no longer matters in d */
-    *s = tx__pow2f(ts);
-    float d = TX_FMAF(*s, e, 1.0f), dl = TX_FMAF(*s, e, 1.0f - d); /* 1 + 2^n e = d + dl */
+    float d = TX_FMAF(s, e, 1.0f), dl = TX_FMAF(s, e, 1.0f - d); /* 1 + 2^n e = d + dl */
     float q = e / d;
     /* (e + el) / (d + dl); a rough 1/d will do for the correction, d is in [1, 2] */
     return TX_FMAF(TX_FMAF(-q, dl, el), TX_FMAF(d, -0.5f, 1.457f), q);
 }
-TX_INLINE double tx__sigmoid_q(double a, double *t, double *s)
+TX_INLINE double tx__sigmoid_q(double u, double s)
 {
-    double u = tx__exp_poly(tx__exp_reduce(a, t));
     double e = 1.0 + u, el = (1.0 - e) + u;
-    double ts = *t < TX_RINT - 1022.0 ? TX_RINT - 1022.0 : *t;
-    *s = tx__pow2(ts);
-    double d = TX_FMA(*s, e, 1.0), dl = TX_FMA(*s, e, 1.0 - d);
+    double d = TX_FMA(s, e, 1.0), dl = TX_FMA(s, e, 1.0 - d);
     double q = e / d;
     return TX_FMA(TX_FMA(-q, dl, el), TX_FMA(d, -0.5, 1.457), q);
 }
 TX_INLINE float tx_sigmoidf(float x)
 {
-    float t, s, a = -tx__absf(x);
-    a = a < -105.0f ? -105.0f : a;
-    float q = tx__sigmoid_qf(a, &t, &s);
+    float t, a = -tx__absf(x);
+    float u = tx__exp_polyf(tx__exp_reducef(a < -105.0f ? -105.0f : a, &t));
+    float s = tx__pow2f(t < TX_RINTF - 126.0f ? TX_RINTF - 126.0f : t); /* smaller ones no longer matter in d */
+    float q = tx__sigmoid_qf(u, s);
     return x < 0.0f ? tx__scalef(q, t) : TX_FMAF(-s, q, 1.0f);
 }
 TX_INLINE double tx_sigmoid(double x)
 {
-    double t, s, a = -tx__abs(x);
-    a = a < -746.0 ? -746.0 : a;
-    double q = tx__sigmoid_q(a, &t, &s);
+    double t, a = -tx__abs(x);
+    double u = tx__exp_poly(tx__exp_reduce(a < -746.0 ? -746.0 : a, &t));
+    double s = tx__pow2(t < TX_RINT - 1022.0 ? TX_RINT - 1022.0 : t);
+    double q = tx__sigmoid_q(u, s);
     return x < 0.0 ? tx__scale(q, t) : TX_FMA(-s, q, 1.0);
 }
 TX_INLINE float tx__sigmoid_midf(float x)
 {
-    float t, s, q = tx__sigmoid_qf(-tx__absf(x), &t, &s);
+    float t, u = tx__exp_polyf(tx__exp_reducef(-tx__absf(x), &t)), s = tx__pow2f(t);
+    float q = tx__sigmoid_qf(u, s);
     return x < 0.0f ? s * q : TX_FMAF(-s, q, 1.0f);
 }
 TX_INLINE double tx__sigmoid_mid(double x)
 {
-    double t, s, q = tx__sigmoid_q(-tx__abs(x), &t, &s);
+    double t, u = tx__exp_poly(tx__exp_reduce(-tx__abs(x), &t)), s = tx__pow2(t);
+    double q = tx__sigmoid_q(u, s);
     return x < 0.0 ? s * q : TX_FMA(-s, q, 1.0);
 }
 #define TX_HAVE_V_sigmoidf 1

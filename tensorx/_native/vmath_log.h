@@ -4,10 +4,11 @@
 
 #include "vmath_exp.h"
 
-/* x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)); x positive and normal.  u holds the biased k on top. */
-#define TX__LOGF_OFF (0x3f800000u - 0x3f3504f3u)
+/* x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)); x positive and normal.  u holds k on top
+ * (float64: biased, as AVX2 has no arithmetic 64-bit shift). */
+#define TX__LOGF_OFF (0u - 0x3f3504f3u)
 #define TX__LOG_OFF (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu)
-TX_INLINE float tx__log_kf(uint32_t u) { return (float)((int32_t)(u >> 23) - 127); }
+TX_INLINE float tx__log_kf(uint32_t u) { return (float)((int32_t)u >> 23); }
 TX_INLINE float tx__log_mf(uint32_t u) { return tx__asf((u & 0x007fffffu) + 0x3f3504f3u); }
 TX_INLINE double tx__log_k(uint64_t u) { return tx__asd((u >> 52) | 0x4330000000000000u) - (0x1p52 + 1023.0); }
 TX_INLINE double tx__log_m(uint64_t u) { return tx__asd((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu); }
@@ -86,30 +87,6 @@ TX_INLINE uint64_t tx__log_split(double x, double *k)
     return u;
 }
 
-/* ---- log ---- */
-TX_INLINE float tx_logf(float x)
-{
-    float k;
-    uint32_t u = tx__log_splitf(x, &k);
-    return tx__log_specialf(x, tx__log_coref(k, tx__log_mf(u) - 1.0f));
-}
-TX_INLINE double tx_log(double x)
-{
-    double k;
-    uint64_t u = tx__log_split(x, &k);
-    return tx__log_special(x, tx__log_core(k, tx__log_m(u) - 1.0));
-}
-/* for positive normal x */
-TX_INLINE float tx__log_midf(float x)
-{
-    uint32_t u = tx__bitsf(x) + TX__LOGF_OFF;
-    return tx__log_coref(tx__log_kf(u), tx__log_mf(u) - 1.0f);
-}
-TX_INLINE double tx__log_mid(double x)
-{
-    uint64_t u = tx__bits(x) + TX__LOG_OFF;
-    return tx__log_core(tx__log_k(u), tx__log_m(u) - 1.0);
-}
 /* Whether all of a block is positive, normal and finite. */
 TX_INLINE int tx__all_normalf(const float *x, ptrdiff_t n)
 {
@@ -145,10 +122,37 @@ TX_INLINE int tx__all_normal(const double *x, ptrdiff_t n)
             }                                                                    \
         }                                                                        \
     }
+/* From a core (k, f): the function for any x, the one for positive normal x, the block version. */
+#define TX__LOGS(fn)                                                                               \
+    TX_INLINE float tx_##fn##f(float x)                                                            \
+    {                                                                                              \
+        float k;                                                                                   \
+        uint32_t u = tx__log_splitf(x, &k);                                                        \
+        return tx__log_specialf(x, tx__##fn##_coref(k, tx__log_mf(u) - 1.0f));                     \
+    }                                                                                              \
+    TX_INLINE double tx_##fn(double x)                                                             \
+    {                                                                                              \
+        double k;                                                                                  \
+        uint64_t u = tx__log_split(x, &k);                                                         \
+        return tx__log_special(x, tx__##fn##_core(k, tx__log_m(u) - 1.0));                         \
+    }                                                                                              \
+    TX_INLINE float tx__##fn##_midf(float x)                                                       \
+    {                                                                                              \
+        uint32_t u = tx__bitsf(x) + TX__LOGF_OFF;                                                  \
+        return tx__##fn##_coref(tx__log_kf(u), tx__log_mf(u) - 1.0f);                              \
+    }                                                                                              \
+    TX_INLINE double tx__##fn##_mid(double x)                                                      \
+    {                                                                                              \
+        uint64_t u = tx__bits(x) + TX__LOG_OFF;                                                    \
+        return tx__##fn##_core(tx__log_k(u), tx__log_m(u) - 1.0);                                  \
+    }                                                                                              \
+    TX__LOG_BLOCKS(tx_v##fn##f, float, tx__all_normalf, tx__##fn##_midf, tx_##fn##f)               \
+    TX__LOG_BLOCKS(tx_v##fn, double, tx__all_normal, tx__##fn##_mid, tx_##fn)
+
+/* ---- log ---- */
+TX__LOGS(log)
 #define TX_HAVE_V_logf 1
-TX__LOG_BLOCKS(tx_vlogf, float, tx__all_normalf, tx__log_midf, tx_logf)
 #define TX_HAVE_V_log 1
-TX__LOG_BLOCKS(tx_vlog, double, tx__all_normal, tx__log_mid, tx_log)
 
 /* ---- log2, log10: the sum k c + f d in two parts, so that exact powers give exact results ---- */
 #define TX__LG2F_HI 0x1.344p-2f /* log10(2) */
@@ -156,10 +160,8 @@ TX__LOG_BLOCKS(tx_vlog, double, tx__all_normal, tx__log_mid, tx_log)
 #define TX__LG2_HI 0x1.34413509ep-2
 #define TX__LG2_LO 0x1.79fef311f12b3p-38
 
-TX_INLINE float tx_log2f(float x)
+TX_INLINE float tx__log2_coref(float k, float f)
 {
-    float k;
-    float f = tx__log_mf(tx__log_splitf(x, &k)) - 1.0f;
     /* log2_f32: [-0.2929, 0.4143], error 5.6e-9 */
     float q = -0x1.b6af44p-4f;
     q = TX_FMAF(q, f, 0x1.7bfc7p-3f);
@@ -172,12 +174,10 @@ TX_INLINE float tx_log2f(float x)
     q = TX_FMAF(q, f, -0x1.71547p-1f);
     float w = TX_FMAF(f * f, q, f * 0x1.4ae0cp-26f);
     float s = TX_FMAF(f, 0x1.715476p+0f, k), e = TX_FMAF(f, 0x1.715476p+0f, k - s);
-    return tx__log_specialf(x, s + (e + w));
+    return s + (e + w);
 }
-TX_INLINE float tx_log10f(float x)
+TX_INLINE float tx__log10_coref(float k, float f)
 {
-    float k;
-    float f = tx__log_mf(tx__log_splitf(x, &k)) - 1.0f;
     /* log10_f32: [-0.2929, 0.4143], error 1.1e-8 */
     float q = -0x1.758e9ap-6f;
     q = TX_FMAF(q, f, 0x1.a0914cp-5f);
@@ -190,7 +190,7 @@ TX_INLINE float tx_log10f(float x)
     q = TX_FMAF(q, f, -0x1.bcb7aap-3f);
     float w = TX_FMAF(f * f, q, TX_FMAF(f, -0x1.5b235ep-27f, k * TX__LG2F_LO)), h = k * TX__LG2F_HI;
     float s = TX_FMAF(f, 0x1.bcb7b2p-2f, h), e = TX_FMAF(f, 0x1.bcb7b2p-2f, h - s);
-    return tx__log_specialf(x, s + (e + w));
+    return s + (e + w);
 }
 /* (hi + lo)(c + cl) + h + l, hi + lo = log(1 + f) */
 TX_INLINE double tx__log_base(double f, double c, double cl, double h, double l)
@@ -200,25 +200,27 @@ TX_INLINE double tx__log_base(double f, double c, double cl, double h, double l)
     double v = TX_FMA(hi, c, h), e = TX_FMA(hi, c, h - v);
     return v + (e + TX_FMA(lo, c, TX_FMA(hi, cl, l)));
 }
-TX_INLINE double tx_log2(double x)
+TX_INLINE double tx__log2_core(double k, double f)
 {
-    double k;
-    double f = tx__log_m(tx__log_split(x, &k)) - 1.0;
-    return tx__log_special(x, tx__log_base(f, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, k, 0.0));
+    return tx__log_base(f, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, k, 0.0);
 }
-TX_INLINE double tx_log10(double x)
+TX_INLINE double tx__log10_core(double k, double f)
 {
-    double k;
-    double f = tx__log_m(tx__log_split(x, &k)) - 1.0;
-    return tx__log_special(x, tx__log_base(f, 0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57, k * TX__LG2_HI, k * TX__LG2_LO));
+    return tx__log_base(f, 0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57, k * TX__LG2_HI, k * TX__LG2_LO);
 }
+TX__LOGS(log2)
+TX__LOGS(log10)
+#define TX_HAVE_V_log2f 1
+#define TX_HAVE_V_log2 1
+#define TX_HAVE_V_log10f 1
+#define TX_HAVE_V_log10 1
 
 /* ---- log1p: 1 + x = 2^k (1 + f), f = x 2^-k + (2^-k - 1) without the rounding of 1 + x ---- */
 TX_INLINE float tx__log1p_splitf(float x, float *k)
 {
     uint32_t u = tx__bitsf(1.0f + x) + TX__LOGF_OFF;
     *k = tx__log_kf(u);
-    float s = tx__asf((254u - (u >> 23)) << 23);
+    float s = tx__asf(0x3f800000u - (u & 0xff800000u)); /* 2^-k */
     return x > 0x1p25f ? tx__log_mf(u) - 1.0f : TX_FMAF(x, s, s - 1.0f);
 }
 TX_INLINE double tx__log1p_split(double x, double *k)
@@ -242,6 +244,40 @@ TX_INLINE double tx_log1p(double x)
     r = x > -1.0 ? r : (x == -1.0 ? -TX_INF : TX_NAN);
     return x < TX_INF ? r : x;
 }
+TX_INLINE float tx__log1p_midf(float x)
+{
+    float s, k;
+    uint32_t u = tx__bitsf(1.0f + x) + TX__LOGF_OFF;
+    k = tx__log_kf(u);
+    s = tx__asf(0x3f800000u - (u & 0xff800000u));
+    return x == 0.0f ? x : tx__log_coref(k, TX_FMAF(x, s, s - 1.0f));
+}
+TX_INLINE double tx__log1p_mid1(double x)
+{
+    uint64_t u = tx__bits(1.0 + x) + TX__LOG_OFF;
+    double s = tx__asd((2046u - (u >> 52)) << 52);
+    return x == 0.0 ? x : tx__log_core(tx__log_k(u), TX_FMA(x, s, s - 1.0));
+}
+/* Whether all of a block is in (-1, 2^24]. */
+TX_INLINE int tx__log1p_easyf(const float *x, ptrdiff_t n)
+{
+    int32_t bad = 0;
+    _Pragma("omp simd reduction(|:bad)")
+    for (ptrdiff_t i = 0; i < n; i++) bad |= x[i] > -1.0f && x[i] <= 0x1p24f ? 0 : 1;
+    return !bad;
+}
+TX_INLINE int tx__log1p_easy(const double *x, ptrdiff_t n)
+{
+    int64_t bad = 0;
+    _Pragma("omp simd reduction(|:bad)")
+    for (ptrdiff_t i = 0; i < n; i++) bad |= x[i] > -1.0 && x[i] <= 0x1p24 ? 0 : 1;
+    return !bad;
+}
+#define TX_HAVE_V_log1pf 1
+TX__LOG_BLOCKS(tx_vlog1pf, float, tx__log1p_easyf, tx__log1p_midf, tx_log1pf)
+#define TX_HAVE_V_log1p 1
+TX__LOG_BLOCKS(tx_vlog1p, double, tx__log1p_easy, tx__log1p_mid1, tx_log1p)
+
 /* ---- atanh: (1 + a) / (1 - a) = 2^k (1 + s) / (1 - s), k ln2 / 2 + s + s z q(z) ---- */
 TX_INLINE float tx_atanhf(float x)
 {
