@@ -50,6 +50,12 @@ inline float2 SQUARE(float2 z) { return MUL(z, z); }
 inline float2 SIGN(float2 z)
 {
     float a = ABS(z);
+    if (ISINF(a)) { // one infinite part outweighs a finite one; two have no direction
+        bool re = ISINF(z.x);
+        bool im = ISINF(z.y);
+        a = (re && im) || ISNAN(z) ? NAN : 1.0f;
+        z = float2(re ? COPYSIGN(1.0f, z.x) : 0.0f * z.x, im ? COPYSIGN(1.0f, z.y) : 0.0f * z.y);
+    }
     return a == 0.0f ? float2(0.0f, 0.0f) : float2(z.x / a, z.y / a);
 }
 inline float2 MULG(float2 g, float2 f)
