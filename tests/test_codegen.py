@@ -1,6 +1,7 @@
 """The built kernel modules, called directly: every row, dtype and instruction set against the references."""
 
 import ctypes
+import doctest
 import importlib.machinery
 import importlib.util
 import itertools
@@ -425,3 +426,20 @@ def test_no_fused_multiply_add_appears(kernels):
             x, y = x * (1 + 1j), y * (1 - 1j)
             got = kernels(table.TABLE[table.INDEX["multiply"]], dtype, [x, y])
             assert (got == 2).all()
+
+
+# ---- the docstrings of the functions made from rows ----
+
+PUBLIC = [(row, name) for row in table.TABLE for name in codegen.functions(row)]
+
+
+@pytest.mark.parametrize("row, name", PUBLIC, ids=[name for _, name in PUBLIC])
+def test_docstring_example(row, name):
+    import tensorx as tx
+
+    text = getattr(tx, name).__doc__
+    assert text == codegen.docstring(row, name)
+    test = doctest.DocTestParser().get_doctest(text, {"tx": tx}, name, None, 0)
+    assert len(test.examples) == 1
+    said = []
+    assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)

@@ -476,7 +476,7 @@ def signature(row: Op, method: bool = False) -> str:
     return f"({', '.join(parts)})"
 
 
-_KIND_WORDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "real", "c": "complex"}
+_KIND_WORDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "real floating-point", "c": "complex"}
 
 
 def docstring(row: Op, spelling: str = "") -> str:
