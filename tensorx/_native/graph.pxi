@@ -144,6 +144,8 @@ cdef void node_unref(tx_node *n) noexcept:
                 tx_st_release(s)
         else:
             pend_remove(n)
+            if n.kind == TX_ASSIGN:
+                assign_free(n)
             for k in range(n.nin):
                 src = n.inp[k]
                 if src == NULL:
@@ -444,7 +446,7 @@ cdef inline tuple shape_of(tx_node *n):
 cdef str op_name(int kind, int op):
     if kind == TX_EW:
         return OP_NAMES[op]
-    return "cast" if kind == TX_CAST else "reshape"
+    return "cast" if kind == TX_CAST else "reshape" if kind == TX_MOVE else "slice_assign"
 
 
 # ---- relief: bounds that hold for the whole process -----------------------------------
@@ -456,6 +458,8 @@ cdef int relieve() except -1:
     cdef tx_storage *s
     cdef int k
     cdef bint again
+    if g_assigning:                          # its value must not be asked for from inside
+        return 0
     if g_pending > MAX_PENDING or g_kept > MAX_KEPT:
         g_due = False
         evaluate_all()

@@ -137,7 +137,7 @@ cdef int plan_walk(Plan *P, tx_node *top) noexcept:
             if not (c.flags & TX_N_LINEAR) or c.numel != root.numel:
                 P.need = c
                 return NEED
-        elif c.kind == TX_MOVE or c.ndim != root.ndim or not tx_same_shape(c.ndim, c.shape, root.shape):
+        elif c.kind == TX_MOVE or c.kind == TX_ASSIGN or c.ndim != root.ndim or not tx_same_shape(c.ndim, c.shape, root.shape):
             P.need = c
             return NEED
         if depth >= 97:
@@ -1085,6 +1085,12 @@ cdef int ensure(tx_node *n) except -1:
                 rc = NEED
             elif r.flags & TX_N_BUSY:
                 rc = WAIT
+            elif r.kind == TX_ASSIGN:
+                P.need = r.inp[0]
+                rc = NEED
+                if P.need.kind == TX_LEAF:
+                    assign_evaluate(r)
+                    continue
             else:
                 rc = evaluate_program(P, r, NULL)
             if rc == DONE:

@@ -20,7 +20,7 @@ cdef tx_node *reduce_node(int red, tx_node *src, uint64_t axes, bint keepdims) e
     global g_hold_imm
     if not R.ok:
         raise DTypeError(f"{name}: not defined for {DTYPES[src.dtype].name}; convert with astype")
-    if src.kind == TX_MOVE or (src.flags & TX_N_SEEN and src.handles > 0 and src.kind != TX_LEAF):
+    if src.kind == TX_MOVE or src.kind == TX_ASSIGN or (src.flags & TX_N_SEEN and src.handles > 0 and src.kind != TX_LEAF):
         ensure(src)
     if src.kind == TX_LEAF:
         g_hold_imm = True

@@ -141,9 +141,10 @@ cdef tx_storage *storage_new(int device, size_t nbytes, str op) except NULL:
 
 
 cdef object memory_ladder(int device):
-    global g_in_ladder
+    global g_in_ladder, g_ladder_thread
     if not g_in_ladder:
         g_in_ladder = True
+        g_ladder_thread = PyThread_get_thread_ident()
         try:
             evaluate_all()
         except TensorxError:
@@ -157,6 +158,7 @@ cdef object memory_ladder(int device):
         g_backends[device].empty_cache()
 
 cdef bint g_in_ladder = False
+cdef unsigned long g_ladder_thread = 0
 
 
 cdef object oom_error(int device, size_t nbytes, str op):

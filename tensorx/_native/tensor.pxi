@@ -624,9 +624,10 @@ def write_value(Tensor x, object source, str op):
 cdef int fill_scalar(tx_node *dst, object value, str op) except -1:
     """dst[...] = a Python number."""
     cdef tx_node *one
-    cdef int kind = scalar_kind(value)
-    if (kind == 4 and dst.dtype < TX_C64) or (kind == 3 and dst.dtype < TX_F16) or (kind == 2 and dst.dtype == TX_BOOL):
-        raise DTypeError(f"{op}: the Python number {value!r} cannot be stored in a {DTYPES[dst.dtype].name} tensor (the kind would change)")
+    cdef tx_scalar number
+    number_bytes(&number, value, dst.dtype, op)
+    if dst.device == 0:
+        return fill_number(dst, &number, op)
     one = scalar_leaf(value, dst.dtype, dst.device, op)
     try:
         node_write(dst, one, op)

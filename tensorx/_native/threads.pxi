@@ -6,6 +6,9 @@ cdef extern from "waits.h" nogil:
     void tx_wait_since(uint64_t)
     void tx_wait_child()
 
+cdef extern from "pythread.h" nogil:
+    unsigned long PyThread_get_thread_ident()
+
 cdef extern from "pthread.h" nogil:
     int pthread_atfork(void (*)(), void (*)(), void (*)())
 
@@ -16,6 +19,8 @@ cdef void wake_waiters() noexcept:
 
 cdef int wait_for_others(tx_node *n) except -1:
     cdef uint64_t seen = tx_wait_now()
+    if g_assigning and g_in_ladder and g_ladder_thread == PyThread_get_thread_ident():
+        raise ThreadingError("internal: short of memory inside an assignment, nothing else is evaluated")
     if n != NULL and n.flags & TX_N_FAILED:
         raise ThreadingError("the value was being computed by another thread when this process was forked: compute it anew")
     with nogil:

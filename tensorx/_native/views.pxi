@@ -137,16 +137,11 @@ def strided_view(Tensor x, tuple shape, tuple strides, int64_t offset):
     return wrap(leaf_view(x.n, nd, s, t, x.n.offset + offset))
 
 
-cdef Tensor basic_index(Tensor x, object index):
-    """x[index] for integers, slices, None and Ellipsis; None (the object) for anything else."""
-    cdef tx_node *n = x.n
-    cdef int64_t s[64]
-    cdef int64_t t[64]
-    cdef int64_t off, k, start, stop, step, length
-    cdef int nd = 0, axis = 0, used = 0, fill, i
+cdef int basic_axes(tuple items) except -2:
+    """Number of axes that an index of integers, slices, None and Ellipsis uses; -1 for any other."""
+    cdef int used = 0
     cdef bint ellipsis = False
     cdef object it
-    cdef tuple items = index if type(index) is tuple else (index,)
     for it in items:
         if it is None:
             continue
@@ -159,22 +154,34 @@ cdef Tensor basic_index(Tensor x, object index):
         elif is_integer(it) and not is_truth(it):
             used += 1
         else:
-            return None
-    if used > n.ndim:
+            return -1
+    return used
+
+
+cdef int basic_region(tx_node *n, tuple items, int used, int64_t *s, int64_t *t, int64_t *offset) except -1:
+    """The view of n that a basic index means: its rank, sizes, strides, and what is added to
+    the offset. Only n's shape and strides are looked at."""
+    cdef int64_t off = 0, k, start, stop, step, length
+    cdef int nd = 0, axis = 0, fill = n.ndim - used, i
+    cdef object it
+    if fill < 0:
         raise IndexError(f"too many indices: {used} for a tensor of {n.ndim} axes with shape {shape_of(n)}")
-    fill = n.ndim - used
-    ensure(n)
-    off = n.offset
-    if not ellipsis:
-        items = items + (Ellipsis,)
+    if fill > 0 or len(items) == 0:
+        for it in items:
+            if it is Ellipsis:
+                break
+        else:
+            items = items + (Ellipsis,)
     for it in items:
-        if nd >= TX_MAXDIM:
+        if nd >= TX_MAXDIM and type(it) is not int:
             raise IndexError(f"the result would have more than {TX_MAXDIM} axes")
         if it is None:
             s[nd] = 1
             t[nd] = 0
             nd += 1
         elif it is Ellipsis:
+            if nd + fill > TX_MAXDIM:
+                raise IndexError(f"the result would have more than {TX_MAXDIM} axes")
             for i in range(fill):
                 s[nd] = n.shape[axis]
                 t[nd] = n.strides[axis]
@@ -197,7 +204,23 @@ cdef Tensor basic_index(Tensor x, object index):
                 k += n.shape[axis]
             off += k * n.strides[axis]
             axis += 1
-    return wrap(leaf_view(n, nd, s, t, off))
+    offset[0] = off
+    return nd
+
+
+cdef Tensor basic_index(Tensor x, object index):
+    """x[index] for integers, slices, None and Ellipsis; None (the object) for anything else."""
+    cdef int64_t s[64]
+    cdef int64_t t[64]
+    cdef int64_t off = 0
+    cdef int nd
+    cdef tuple items = index if type(index) is tuple else (index,)
+    cdef int used = basic_axes(items)
+    if used < 0:
+        return None
+    ensure(x.n)
+    nd = basic_region(x.n, items, used, s, t, &off)
+    return wrap(leaf_view(x.n, nd, s, t, x.n.offset + off))
 
 
 def basic_view(Tensor x, object index):
