@@ -394,18 +394,19 @@ def test_nothing_leaks(soft, lib):
     a, o = soft.buffer([1.0] * 8), soft.buffer(8)
     soft.run(p, [a, o, u32(8)], 8)
     lib.sm_reset()
-    names = ("buffers", "queues", "command_buffers_alive", "encoders", "libraries", "functions", "events")
+    names = ("buffers", "queues", "command_buffers_alive", "encoders", "libraries", "functions", "pipelines", "events")
     before = [get(n) for n in names]
     for _ in range(50):
         b = soft.buffer(100)
         soft.run(p, [a, o, u32(8)], 8)
         b.release()
-        soft.pipeline(ADD)
+        lib.d_release(soft.pipeline(ADD))
     lib.sm_reset()  # waits for what is still running
     deadline = time.monotonic() + 5
-    while [get(n) for n in names] != before and time.monotonic() < deadline:
+    # What earlier tests left behind may still go: fewer is fine.
+    while any(get(n) > b for n, b in zip(names, before, strict=True)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert [get(n) for n in names] == before
+    assert all(get(n) <= b for n, b in zip(names, before, strict=True)), [get(n) for n in names]
 
 
 def test_small_dispatch_is_quick_and_kernels_are_cached(soft):

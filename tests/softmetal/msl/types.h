@@ -97,6 +97,11 @@ namespace metal {
 
 template <typename T, int N>
 using vec = T __attribute__((ext_vector_type(N)));
+#define SM_USING(T) using ::T##2; using ::T##3; using ::T##4; using ::T;
+#define SM_USING_BUILTIN(T) using ::T##2; using ::T##3; using ::T##4;
+SM_USING_BUILTIN(char) SM_USING(uchar) SM_USING_BUILTIN(short) SM_USING(ushort)
+SM_USING_BUILTIN(int) SM_USING(uint) SM_USING_BUILTIN(long) SM_USING(ulong)
+SM_USING_BUILTIN(half) SM_USING_BUILTIN(float)
 
 // ---- traits ---------------------------------------------------------------
 template <typename T, T v>
@@ -284,9 +289,11 @@ template <typename T, int N> struct __sm_maker {
     }
     static SM_INLINE vec<T, N> make() { return (vec<T, N>)(T)0; }
 };
+template <typename A> SM_INLINE A __sm_unpack(A a) { return a; } // overloaded for packed vectors
 template <typename V, typename... A> SM_INLINE V __sm_mk(A... a)
 {
-    return __sm_maker<typename vec_elements<V>::type, (int)vec_elements<V>::n>::make(a...);
+    return __sm_maker<typename vec_elements<V>::type, (int)vec_elements<V>::n>::make(
+        __sm_unpack(a)...);
 }
 
 // ---- packed vectors -------------------------------------------------------
@@ -322,7 +329,8 @@ template <typename V, typename... A> SM_INLINE V __sm_mk(A... a)
         SM_PACKED_WRITE(T, N, __global)                      \
         SM_PACKED_WRITE(T, N, __local)                       \
         SM_PACKED_WRITE(T, N, __private)                     \
-    };
+    };                                                       \
+    SM_INLINE vec<T, N> __sm_unpack(packed_##T##N a) { return a; }
 #define C2 x, y
 #define C3 x, y, z
 #define C4 x, y, z, w

@@ -55,19 +55,21 @@ template <typename T> struct memory<T *const> : memory<T *> {};
 
 // Positions and sizes, in the type that the parameter asks for.
 template <typename T> struct place {
+    static_assert(metal::is_same<T, uint>::value || metal::is_same<T, ushort>::value,
+                  "a position or size of a kernel must be of type uint or ushort (or a vector)");
     static SM_INLINE T make(uint x, uint, uint) { return (T)x; }
 };
 template <typename T> struct place<metal::vec<T, 2>> {
     static SM_INLINE metal::vec<T, 2> make(uint x, uint y, uint)
     {
-        metal::vec<T, 2> v = {(T)x, (T)y};
+        metal::vec<T, 2> v = {place<T>::make(x, 0, 0), (T)y};
         return v;
     }
 };
 template <typename T> struct place<metal::vec<T, 3>> {
     static SM_INLINE metal::vec<T, 3> make(uint x, uint y, uint z)
     {
-        metal::vec<T, 3> v = {(T)x, (T)y, (T)z};
+        metal::vec<T, 3> v = {place<T>::make(x, 0, 0), (T)y, (T)z};
         return v;
     }
 };

@@ -218,10 +218,20 @@ std::string readable(std::string s)
 {
     static const char *const pairs[][2] = {{"__global", "device"}, {"__constant", "constant"},
                                            {"__local", "threadgroup"}, {"__private", "thread"},
-                                           {"metal::__sm_mk<", ""}, {"_sm_name", ""}};
+                                           {"_sm_name", ""}};
     for (auto &p : pairs)
         for (size_t i; (i = s.find(p[0])) != std::string::npos;)
             s.replace(i, strlen(p[0]), p[1]);
+    for (size_t i; (i = s.find("metal::__sm_mk<")) != std::string::npos;) {
+        s.erase(i, strlen("metal::__sm_mk<"));
+        size_t end = s.find(">(", i);
+        if (end != std::string::npos)
+            s.erase(end, 1);
+    }
+    // The wrappers complain about kernels that are already in error.
+    size_t wrappers = s.find("\nwrappers:");
+    if (wrappers != std::string::npos)
+        s.resize(wrappers + 1);
     return s;
 }
 

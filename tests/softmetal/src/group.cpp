@@ -157,7 +157,7 @@ void Worker::fiber_main()
             ++w->done;
         }
         w->idle.push_back(self);
-        switch_context(&self->context, &w->scheduler);
+        w->leave(self);
     }
 }
 
@@ -180,8 +180,39 @@ void Worker::block(ThreadState s)
     Fiber *self = current;
     state[self->thread] = s;
     fiber_of[self->thread] = self;
-    switch_context(&self->context, &scheduler);
+    leave(self);
     state[self->thread] = kRunning;
+}
+
+Fiber *Worker::pop_ready()
+{
+    Fiber *f = ready[ready_head];
+    ready_head = ready_head + 1 == SM_MAX_THREADS ? 0 : ready_head + 1;
+    --ready_count;
+    return f;
+}
+
+// Goes on with another thread of the group: without the detour over the
+// scheduler when one is ready.
+void Worker::leave(Fiber *self)
+{
+    Fiber *next = nullptr;
+    if (ready_count)
+        next = pop_ready();
+    else if (started < threads && (idle.empty() || idle.back() != self))
+        next = fresh();
+    if (next == self)
+        return;
+    if (!next || kill.load(std::memory_order_relaxed)) {
+        if (next) { // killed: the fiber is not lost, only never run
+            next->dirty = true;
+            idle.push_back(next);
+        }
+        switch_context(&self->context, &scheduler);
+        return;
+    }
+    current = next;
+    switch_context(&self->context, &next->context);
 }
 
 void Worker::fail(Outcome o, const char *format, ...)
@@ -307,9 +338,7 @@ Outcome Worker::run_group()
         }
         Fiber *f;
         if (ready_count) {
-            f = ready[ready_head];
-            ready_head = ready_head + 1 == SM_MAX_THREADS ? 0 : ready_head + 1;
-            --ready_count;
+            f = pop_ready();
         } else if (started < threads) {
             f = fresh();
         } else if (resolve()) {

@@ -97,6 +97,8 @@ struct Worker {
 
   private:
     Fiber *fresh();
+    Fiber *pop_ready();
+    void leave(Fiber *self);
     void reset_fibers();
     void set_stack_size(size_t bytes);
     void resume(Fiber *f);

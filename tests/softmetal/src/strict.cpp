@@ -45,6 +45,8 @@ std::string generic_pointers(const std::vector<std::string> &command, const std:
         if (quote == std::string::npos || line.find("__generic", quote) == std::string::npos)
             continue;
         size_t end = line.rfind(' ', quote - 2);
+        if (line.find(':', end) < quote)
+            continue; // no name: of a function that clang wrote
         problems += "program_source: error: pointer or reference without an address space: " +
                     line.substr(end + 1, quote - end - 2) + " " + line.substr(quote) + "\n";
     }
