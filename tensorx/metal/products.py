@@ -52,6 +52,9 @@ def _store(pointer: str, index: str, dtype: str) -> str:
     return f"{pointer}[{index}] = {codegen.store_text(value, dtype)};"
 
 
+# Put before every text; tests use it to make pipelines of their own.
+PREFIX = ""
+
 # Words of arg before those of the operands: rows, columns, depth, splits, part.
 _HEAD = 5
 
@@ -140,12 +143,12 @@ def _launch(
     each = 2 if rows <= 32 or columns <= 32 else 4
     side, tile, group = 16, 0, 0
     if matrix:
-        kernel = inst.kernel(_text(texts, dtype, wide, 16, 2, 16, True), "gemm")
+        kernel = inst.kernel(PREFIX + _text(texts, dtype, wide, 16, 2, 16, True), "gemm")
         if kernel.max_threads >= 128 and kernel.execution_width == 32:
             tile, group = 32, 128
     if not tile:
         for side in (16, 8, 4):
-            kernel = inst.kernel(_text(texts, dtype, wide, side, each, 16, False), "gemm")
+            kernel = inst.kernel(PREFIX + _text(texts, dtype, wide, side, each, 16, False), "gemm")
             if kernel.max_threads >= side * side:
                 break
         tile, group = side * each, side * side

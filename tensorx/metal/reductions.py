@@ -47,6 +47,36 @@ inline float4 merge_pairs(float4 s, float4 t)
 """
 
 
+# A product as (value in [1, 2), exponent): no order of multiplication overflows on the way, so a zero
+# stays zero beside huge factors.
+_SCALED = """
+inline float2 scaled(float p, float e)
+{
+    bool big = ABS(p) >= 2.0f && ISFINITE(p);
+    return big ? float2(0.5f * p, e + 1.0f) : float2(p, e);
+}
+inline float2 times_value(float2 s, float x)
+{
+    bool tiny = ABS(x) < 1.1754944e-38f;
+    float y = tiny ? x * 16777216.0f : x;
+    uint u = as_type<uint>(y);
+    bool plain = y != 0.0f && ISFINITE(y);
+    float m = plain ? as_type<float>((u & 0x807fffffu) | 0x3f800000u) : y;
+    float k = plain ? float(int((u >> 23) & 255u) - 127) - (tiny ? 24.0f : 0.0f) : 0.0f;
+    return scaled(s.x * m, s.y + k);
+}
+inline float2 times_pair(float2 s, float2 t) { return scaled(s.x * t.x, s.y + t.y); }
+inline float unscaled(float2 s)
+{
+    int e = int(clamp(s.y, -300.0f, 300.0f));
+    int a = e / 3;
+    float r = s.x * as_type<float>(uint(a + 127) << 23);
+    r = r * as_type<float>(uint(a + 127) << 23);
+    return r * as_type<float>(uint(e - a - a + 127) << 23);
+}
+"""
+
+
 @dataclass(frozen=True)
 class Rule:
     """One reduction of one dtype in Metal text: s and t are states, x a value."""
@@ -99,7 +129,8 @@ def rule(op: str, dtype: str) -> Rule:
         if dtype == "complex64":
             return Rule("float2", "float2(1.0f, 0.0f)", "MUL(s, x)", "MUL(s, t)", "s", "complex64")
         if dtype in FLOATS:
-            return Rule("float", "1.0f", "s * x", "s * t", "s", "float32")
+            return Rule("float2", "float2(1.0f, 0.0f)", "times_value(s, x)", "times_pair(s, t)", "unscaled(s)", "float32",
+                        definitions=_SCALED)  # fmt: skip
         signed = dtype in _LOWEST or dtype == "bool"
         wide = "long" if signed else "ulong"
         return Rule(wide, f"{wide}(1)", f"{wide}(ulong(s) * ulong({wide}(x)))", f"{wide}(ulong(s) * ulong(t))", "s",

@@ -136,6 +136,22 @@ def test_infinities(gpu):
     assert reduce(gpu, "sum", np.full(20000, 3e38, np.float32), None) == np.inf
 
 
+@pytest.mark.parametrize("n", [4, 40, 5000, 40000])
+def test_products_do_not_overflow_on_the_way(gpu, n):
+    x = np.full(n, 1e30, np.float32)
+    assert reduce(gpu, "prod", x, None) == np.inf
+    x[n // 2] = 0
+    assert reduce(gpu, "prod", x, None) == 0
+    x[n // 2] = 1e30
+    x[::2] = 1e-30
+    assert np.isclose(reduce(gpu, "prod", x, None), 1, rtol=n * 1e-6)
+    assert reduce(gpu, "prod", np.full(n, 1e-30, np.float32), None) < 1e-37
+    x[1] = np.inf
+    assert reduce(gpu, "prod", x, None) == np.inf
+    x[2] = 0
+    assert np.isnan(reduce(gpu, "prod", x, None))
+
+
 def test_rdt_1_small_unsigned_sums_widen(gpu):
     got = reduce(gpu, "sum", np.array([200, 100], np.uint8), None)
     assert got == 300 and got.dtype == np.uint64

@@ -1,4 +1,4 @@
-// Tiled matrix product: a group of $SIDE x $SIDE threads computes a tile of $TILE x $TILE elements, $EACH x $EACH per
+// Tiled matrix product: a group of SIDE x SIDE threads computes a tile of TILE x TILE elements, EACH x EACH per
 // thread, over slices of the inner dimension held in threadgroup memory. What A, B and C are - matrices with
 // strides, or the windows of a convolution - is said by the texts filled in: they see the batch number z, the
 // position (i, j) in C and the inner index k, all within bounds.

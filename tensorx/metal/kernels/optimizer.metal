@@ -1,4 +1,4 @@
-// One step of an optimizer in one pass. Parameters and gradients are dense, $PARAM and $GRAD in memory; the state
+// One step of an optimizer in one pass. Parameters and gradients are dense, of any float dtype in memory; the state
 // is float. arg: count, threads, then float hyperparameters in the low bits of words.
 // A hyperparameter of a step (the learning rate, bias corrections) is an argument: nothing is compiled for it.
 

@@ -1,5 +1,5 @@
-// The op table's prelude for one integer type: $T, its unsigned twin $U, the unsigned type $W of at least
-// 32 bits in which products wrap, its number of bits $BITS. Signed overflow is undefined, so sums and
+// The op table's prelude for one integer type: T, its unsigned twin U, the unsigned type W of at least
+// 32 bits in which products wrap, its number of bits BITS. Signed overflow is undefined, so sums and
 // products go through unsigned types.
 
 inline bool negative(${T} x) { return $NEGATIVE; }

@@ -1,5 +1,5 @@
 // Kernels that see a whole row: softmax and its kin, layer_norm, rms_norm. A row has n elements, stride
-// `step` apart; row number (o, i) starts at o * outer + i * inner. With $GROUPED one threadgroup shares a
+// `step` apart; row number (o, i) starts at o * outer + i * inner. Grouped, one threadgroup shares a
 // row, otherwise a thread has it to itself and the group functions are the identity.
 
 #if $GROUPED

@@ -109,7 +109,7 @@ kernel void sort_merge(device const $KEY *keys [[buffer(0)]], device const $POSI
 }
 
 // Values and positions in their places. arg: lines, n, inner, strides of source (3), of values (3), of the
-// int64 positions (3), threads; $VALUES and $POSITIONS say which are wanted.
+// int64 positions (3), threads, what is wanted (1 values, 2 positions).
 kernel void sort_write(device const $IN *source [[buffer(0)]], device const $POSITION *positions [[buffer(1)]],
                        device $IN *values [[buffer(2)]], device long *order [[buffer(3)]],
                        constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],

@@ -1,0 +1,144 @@
+"""softmax and its kin, layer_norm and rms_norm against NumPy in double."""
+
+import numpy as np
+import pytest
+from metal_tools import from_bf16, to_bf16
+
+from tensorx.metal import rows
+
+
+def reference(kind, x, axis):
+    x = x.astype(float)
+    with np.errstate(all="ignore"):
+        top = x.max(axis=axis, keepdims=True)
+        shifted = x - np.where(np.isfinite(top) | np.isnan(top), top, 0 if kind == "logsumexp" else top)
+        e = np.exp(shifted)
+        s = e.sum(axis=axis, keepdims=True)
+        if kind == "softmax":
+            return e / s
+        if kind == "log_softmax":
+            return shifted - np.log(s)
+        return (np.log(s) + (x - shifted).max(axis=axis, keepdims=True)).squeeze(axis)
+
+
+def run(gpu, kind, x, axis, dtype=None):
+    dtype = dtype or x.dtype.name
+    axis %= x.ndim
+    shape = x.shape if kind != "logsumexp" else (*x.shape[:axis], *x.shape[axis + 1 :])
+    a, out = gpu.put(x, dtype, pad=3), gpu.empty(shape, dtype, pad=1)
+    rows.softmax(gpu.inst, a, axis, out, kind)
+    return gpu.get(out)
+
+
+KINDS = ["softmax", "log_softmax", "logsumexp"]
+SHAPES = [((5,), 0), ((3, 16), 1), ((3, 17), -1), ((4, 1000), 1), ((1000, 4), 0), ((2, 129, 3), 1), ((40, 300), 1),
+          ((2, 3, 5, 7), 2), ((3, 1), 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape, axis", SHAPES, ids=str)
+def test_softmax(gpu, kind, shape, axis):
+    x = (np.random.default_rng(0).normal(size=shape) * 5).astype(np.float32)
+    np.testing.assert_allclose(run(gpu, kind, x, axis), reference(kind, x, axis), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves(gpu, kind, dtype):
+    x = np.random.default_rng(1).normal(size=(7, 50)).astype(np.float32)
+    if dtype == "bfloat16":
+        held = to_bf16(x)
+        got, exact = from_bf16(run(gpu, kind, held, 1, dtype)), from_bf16(held)
+    else:
+        held = x.astype(np.float16)
+        got, exact = run(gpu, kind, held, 1).astype(float), held
+    np.testing.assert_allclose(got, reference(kind, exact, 1), rtol=1e-2 if dtype == "bfloat16" else 2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 127, 128, 129, 4097])
+def test_smx_1_all_minus_infinity(gpu, n):
+    x = np.full((2, n), -np.inf, np.float32)
+    assert np.isnan(run(gpu, "softmax", x, 1)).all() and np.isnan(run(gpu, "log_softmax", x, 1)).all()
+    assert (run(gpu, "logsumexp", x, 1) == -np.inf).all()
+
+
+@pytest.mark.parametrize("n", [8, 40])
+def test_infinities_and_nan(gpu, n):
+    x = np.zeros((3, n), np.float32)
+    x[0, 2] = -np.inf
+    x[1, 3] = np.inf
+    x[2, 5] = np.nan
+    soft = run(gpu, "softmax", x, 1)
+    assert soft[0, 2] == 0 and np.isclose(soft[0, 0], 1 / (n - 1)) and np.isnan(soft[1:]).any(axis=1).all()
+    lse = run(gpu, "logsumexp", x, 1)
+    assert np.isclose(lse[0], np.log(n - 1)) and lse[1] == np.inf and np.isnan(lse[2])
+
+
+def test_large_values_do_not_overflow(gpu):
+    x = np.array([[1e4, 1e4 + 1], [-1e4, -1e4]], np.float32)
+    np.testing.assert_allclose(run(gpu, "softmax", x, 1), reference("softmax", x, 1), rtol=1e-6)
+    np.testing.assert_allclose(run(gpu, "logsumexp", x, 1), reference("logsumexp", x, 1), rtol=1e-6)
+
+
+def test_in_place_and_strided(gpu):
+    base = np.random.default_rng(2).normal(size=(30, 40)).astype(np.float32)
+    a = gpu.put(base)
+    window = a._replace(shape=(10, 20), strides=(80, -1), offset=39)  # rows 0, 2, .. 18, columns backwards
+    x = base[0:20:2, 39:19:-1]
+    rows.softmax(gpu.inst, window, 1, window)
+    expected = base.copy()
+    expected[0:20:2, 39:19:-1] = reference("softmax", x, 1)
+    np.testing.assert_allclose(gpu.get(a), expected, rtol=2e-6, atol=1e-7)
+
+
+def test_addresses_that_do_not_fit_are_refused(gpu):
+    x = gpu.put(np.zeros((2, 3, 4, 5, 6), np.float32).transpose(4, 0, 2, 1, 3))
+    out = gpu.empty((6, 2, 4, 3, 5), "float32")
+    assert not rows.rows_fit(x, 2, out) and rows.rows_fit(out, 2, out)
+
+
+@pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("shape", [(3, 10), (2, 5, 100), (4, 1025), (1, 3), (6, 16)], ids=str)
+@pytest.mark.parametrize("affine", [True, False])
+def test_norms(gpu, kind, shape, affine):
+    rng = np.random.default_rng(3)
+    x = (rng.normal(size=shape) * 3 + 2).astype(np.float32)
+    w, b = rng.normal(size=shape[-1]).astype(np.float32), rng.normal(size=shape[-1]).astype(np.float32)
+    out = gpu.empty(shape, "float32", pad=1)
+    n = int(np.prod(shape[:-1]))
+    mean, rstd = gpu.empty((n,), "float32", pad=2), gpu.empty((n,), "float32")
+    layer = kind == "layer_norm"
+    rows.norm(
+        gpu.inst, kind, gpu.put(x), out, gpu.put(w, pad=4) if affine else None,
+        gpu.put(b, pad=1) if affine and layer else None, 1e-5, mean if layer else None, rstd,
+    )  # fmt: skip
+    wide = x.astype(float)
+    m = wide.mean(-1, keepdims=True) if layer else 0
+    r = 1 / np.sqrt(((wide - m) ** 2).mean(-1, keepdims=True) + 1e-5)
+    y = (wide - m) * r
+    if affine:
+        y = y * w + (b if layer else 0)
+    np.testing.assert_allclose(gpu.get(out), y, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(gpu.get(rstd), r.ravel(), rtol=1e-6)
+    if layer:
+        np.testing.assert_allclose(gpu.get(mean), m.ravel(), rtol=1e-5, atol=1e-6)
+
+
+def test_norm_of_halves_with_float_weights(gpu):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(5, 64)).astype(np.float16)
+    w = rng.normal(size=64).astype(np.float32)
+    out = gpu.empty((5, 64), "float16")
+    rows.norm(gpu.inst, "rms_norm", gpu.put(x), out, gpu.put(w), None, 1e-6)
+    wide = x.astype(float)
+    expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6) * w
+    np.testing.assert_allclose(gpu.get(out), expected, rtol=2e-3, atol=1e-3)
+
+
+def test_variance_of_a_large_mean(gpu):
+    x = (np.random.default_rng(5).normal(size=(2, 500)) + 1000).astype(np.float32)
+    out = gpu.empty(x.shape, "float32")
+    rows.norm(gpu.inst, "layer_norm", gpu.put(x), out, None, None, 0.0)
+    wide = x.astype(float)
+    expected = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
+    np.testing.assert_allclose(gpu.get(out), expected, rtol=1e-3, atol=1e-4)
