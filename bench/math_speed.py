@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from functools import partial
 
 import numpy as np
 from accuracy import BINARY, UNARY, available
@@ -69,9 +70,8 @@ def main(names) -> None:
                 first = rng.standard_normal(n) * 2 if lo is None else rng.uniform(lo, hi, n)
                 args = [first.astype(dtype)] + [rng.uniform(-2, 2, n).astype(dtype)] * (name in BINARY)
                 out = np.empty(n, dtype)
-                calls = {isa: (lambda lib=lib: lib.call("v", name, *args, out=out)) for isa, lib in libs.items()}
-                for peer, f in peers(name).items():
-                    calls[peer] = lambda f=f: f(*args, out=out)
+                calls = {isa: partial(lib.call, "v", name, *args, out=out) for isa, lib in libs.items()}
+                calls.update((peer, partial(f, *args, out=out)) for peer, f in peers(name).items())
                 t = {k: v / n * 1e9 for k, v in time_all(calls).items()}
                 ratio = f"{min(t[i] for i in libs) / t['torch']:.2f}" if "torch" in t else ""
                 cells = " | ".join(f"{t[c]:.2f}" if c in t else "" for c in columns)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import mpmath as mp
 

@@ -90,7 +90,8 @@ TX_INLINE float tx__sin_midf(float x)
     float t, r = tx__trig_reducef(x, &t), z = r * r;
     uint32_t n = tx__bitsf(t);
     float v = n & 1u ? tx__cos_polyf(z) : tx__sin_polyf(r, z);
-    return tx__asf(tx__bitsf(v) ^ ((n & 2u) << 30));
+    v = tx__asf(tx__bitsf(v) ^ ((n & 2u) << 30));
+    return x == 0.0f ? x : v;
 }
 TX_INLINE float tx__cos_midf(float x)
 {
@@ -104,7 +105,8 @@ TX_INLINE double tx__sin_mid(double x)
     double t, r = tx__trig_reduce(x, &t), z = r * r;
     uint64_t n = tx__bits(t);
     double v = n & 1u ? tx__cos_poly(z) : tx__sin_poly(r, z);
-    return tx__asd(tx__bits(v) ^ ((n & 2u) << 62));
+    v = tx__asd(tx__bits(v) ^ ((n & 2u) << 62));
+    return x == 0.0 ? x : v;
 }
 TX_INLINE double tx__cos_mid(double x)
 {
@@ -176,7 +178,8 @@ TX_INLINE double tx__tan_mid(double x)
     double w = -1.0 / v;
     w = TX_FMA(TX_FMA(w, vl, TX_FMA(w, v, 1.0)), w, w); /* -1 / (v + vl) */
     w = tx__abs(w) < TX_INF ? w : -1.0 / v;
-    return tx__bits(t) & 1u ? w : v;
+    v = tx__bits(t) & 1u ? w : v;
+    return x == 0.0 ? x : v;
 }
 #define TX_HAVE_V_tanf 1
 #define TX_HAVE_V_tan 1
