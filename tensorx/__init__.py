@@ -32,6 +32,8 @@ from tensorx.ops.movement import *  # noqa: F403
 from tensorx.ops.creation import *  # noqa: F403
 from tensorx.ops.reduce import *  # noqa: F403
 from tensorx.ops.matmul import *  # noqa: F403
+from tensorx.ops.indexing import *  # noqa: F403
+from tensorx.ops.assigning import *  # noqa: F403
 from tensorx.dlpack import from_dlpack
 from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
 from tensorx.tensor import astype

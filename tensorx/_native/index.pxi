@@ -687,6 +687,11 @@ cdef Picker pick(Tensor x, object index, str op, bint keep_mask):
     return P
 
 
+def as_index(index, Tensor x, str op):
+    """An index array (tensor, NumPy array, list or int) as a tensor of integers or bools on x's device."""
+    return index_tensor(index, x.n.device, op)
+
+
 def index_get(Tensor x, index, str op="getitem"):
     """x[index] for an index with arrays, lists, masks or truth values: a copy."""
     return pick(x, index, op, True).gather()
