@@ -137,7 +137,7 @@ static void txr_one_c128(void *acc, void *aux, ptrdiff_t n)
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] *= (double)s[i];                                                                  \
     }                                                                                                \
-    TXL_VFOLD(txr_prod_##T, txr_real_##T, double, char)
+    TXL_VFOLD_PLAIN(txr_prod_##T, txr_real_##T, double, char)
 TXR_PROD_COL(f32)
 TXR_PROD_COL(f64)
 
@@ -186,7 +186,7 @@ TXL_INLINE txr_c128 txr_cmul(txr_c128 a, double re, double im)
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] = txr_cmul(acc[i], s[i].re, s[i].im);                                             \
     }                                                                                                \
-    TXL_VFOLD(txr_prod_##T, txr_##T, txr_c128, char)
+    TXL_VFOLD_PLAIN(txr_prod_##T, txr_##T, txr_c128, char)
 TXR_CPROD(c64)
 TXR_CPROD(c128)
 
@@ -231,11 +231,17 @@ static void txr_cprod_vmerge(void *acc, void *aux, const void *acc_b, const void
         const T *s = (const T *)src;                                                                 \
         uint64_t p = st->seen ? st->v.u : 1;                                                         \
         (void)first;                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
-            TXL_SCALAR;                                                                              \
-            p *= (uint64_t)s[i];                                                                     \
+        uint64_t q[4] = {1, 1, 1, 1};                                                                \
+        ptrdiff_t i = 0;                                                                             \
+        for (; i + 4 <= n; i += 4) {                                                                 \
+            for (int k = 0; k < 4; k++) {                                                            \
+                TXL_SCALAR;                                                                          \
+                q[k] *= (uint64_t)s[i + k];                                                          \
+            }                                                                                        \
         }                                                                                            \
-        st->v.u = p;                                                                                 \
+        for (; i < n; i++)                                                                           \
+            p *= (uint64_t)s[i];                                                                     \
+        st->v.u = p * q[0] * q[1] * q[2] * q[3];                                                     \
         st->seen += n;                                                                               \
     }                                                                                                \
     TXL_INLINE void txr_prod_##NAME##_col(uint64_t *acc, char *aux, const T *s, ptrdiff_t n, int64_t index) \
@@ -246,7 +252,7 @@ static void txr_cprod_vmerge(void *acc, void *aux, const void *acc_b, const void
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] *= (uint64_t)s[i];                                                                \
     }                                                                                                \
-    TXL_VFOLD(txr_prod_##NAME, T, uint64_t, char)
+    TXL_VFOLD_PLAIN(txr_prod_##NAME, T, uint64_t, char)
 TXR_IPROD(i8, int8_t)
 TXR_IPROD(i16, int16_t)
 TXR_IPROD(i32, int32_t)

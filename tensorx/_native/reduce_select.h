@@ -43,20 +43,20 @@ TXS_INT(min, <, uint64_t, UINT64_MAX)
 
 /* ---- max and min ---- */
 
-/* The better of two, NaN first, and of two zeros +0 for max, -0 for min. */
-#define TXS_PICK(OP, BETTER, T, BITS)                                 \
-    TXL_INLINE T txs_pick_##OP##_##T(T a, T b)                        \
-    {                                                                 \
-        BITS ua, ub;                                                  \
-        T z;                                                          \
-        memcpy(&ua, &a, sizeof a);                                    \
-        memcpy(&ub, &b, sizeof b);                                    \
-        ua = TXS_ZERO_##OP(ua, ub);                                   \
-        memcpy(&z, &ua, sizeof z);                                    \
-        /* equal: the same bits, or zeros whose signs are combined */ \
-        T r = b BETTER a ? b : a;                                     \
-        r = a == b ? z : r;                                           \
-        return b != b ? (a != a ? a : b) : r;                         \
+/* The better of two; NaN wins, and of two zeros +0 for max, -0 for min. */
+#define TXS_PICK(OP, BETTER, T, BITS)                                        \
+    TXL_INLINE T txs_pick_##OP##_##T(T a, T b)                               \
+    {                                                                        \
+        BITS ua, ub;                                                         \
+        T equal;                                                             \
+        memcpy(&ua, &a, sizeof a);                                           \
+        memcpy(&ub, &b, sizeof b);                                           \
+        ua = TXS_ZERO_##OP(ua, ub);                                          \
+        memcpy(&equal, &ua, sizeof equal);                                   \
+        /* equal values have equal bits, or are zeros whose signs combine */ \
+        T r = b BETTER a ? b : a;                                            \
+        r = a == b ? equal : r;                                              \
+        return b != b ? b : r;                                               \
     }
 #define TXS_ZERO_max(a, b) ((a) & (b))
 #define TXS_ZERO_min(a, b) ((a) | (b))
@@ -137,7 +137,7 @@ TXS_ZEROS(double)
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] = txs_pick_##OP##_##T(acc[i], s[i]);                                              \
     }                                                                                                \
-    TXL_VFOLD(txs_##OP##_##NAME, T, T, char)                                                         \
+    TXL_VFOLD(txs_##OP##_##NAME, T, T)                                                               \
     static void txs_##OP##_##NAME##_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n) \
     {                                                                                                \
         (void)aux_b;                                                                                 \
@@ -265,7 +265,7 @@ TXS_FINISH(f64, double, v.d[0])
             aux[i] = take ? x : y;                                                                   \
         }                                                                                            \
     }                                                                                                \
-    TXL_VFOLD(txs_arg##OP##_##NAME, T, int64_t, T)                                                   \
+    TXL_VFOLD_PLAIN(txs_arg##OP##_##NAME, T, int64_t, T)                                             \
     static void txs_arg##OP##_##NAME##_vmerge(void *acc, void *aux, const void *acc_b, const void *aux_b, ptrdiff_t n) \
     {                                                                                                \
         int64_t *ia = (int64_t *)acc;                                                                \
@@ -327,7 +327,7 @@ static void txs_arg_finish(const tx_red_state *st, void *dst)
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] = (uint8_t)(HIT(s[i]) != 0 ? SETTLED : acc[i]);                                   \
     }                                                                                                \
-    TXL_VFOLD(txs_##OP##_##NAME, U, uint8_t, char)
+    TXL_VFOLD_PLAIN(txs_##OP##_##NAME, U, uint8_t, char)
 #define TXS_NONZERO(x) (x)
 #define TXS_IS_ZERO(x) ((x) == 0)
 /* floats: the sign does not count, NaN is true */

@@ -41,7 +41,7 @@
             acc[i] += (EXPR);                                                                        \
         }                                                                                            \
     }                                                                                                \
-    TXL_VFOLD(txr_##NAME, float, double, char)
+    TXL_VFOLD(txr_##NAME, float, double)
 TXR_F32(sum_f32, TXL_SUM, x)
 TXR_F32(sumsq_f32, TXL_SUMSQ, x * x)
 TXR_F32(sumabs_f32, TXL_SUMABS, __builtin_fabs(x))
@@ -136,7 +136,7 @@ TXL_INLINE void txr_sum_c64_col(txr_c128 *acc, char *aux, const txr_c64 *s, ptrd
 {
     txr_sum_f32_col((double *)acc, aux, (const float *)s, 2 * n, index);
 }
-TXL_VFOLD(txr_sum_c64, txr_c64, txr_c128, char)
+TXL_VFOLD(txr_sum_c64, txr_c64, txr_c128)
 
 static void txr_sumsq_c64_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -152,7 +152,7 @@ TXL_INLINE void txr_sumsq_c64_col(double *acc, char *aux, const txr_c64 *s, ptrd
     for (ptrdiff_t i = 0; i < n; i++)
         acc[i] += (double)s[i].re * s[i].re + (double)s[i].im * s[i].im;
 }
-TXL_VFOLD(txr_sumsq_c64, txr_c64, double, char)
+TXL_VFOLD_PLAIN(txr_sumsq_c64, txr_c64, double, char)
 
 /* |z| in double; an infinite part wins over NaN, as in hypot.  Scaled, so that nothing overflows. */
 TXL_INLINE double txr_hypot(double re, double im)
@@ -189,7 +189,7 @@ TXL_INLINE void txr_sumabs_c64_col(double *acc, char *aux, const txr_c64 *s, ptr
     for (ptrdiff_t i = 0; i < n; i++)
         acc[i] += txr_hypot(s[i].re, s[i].im);
 }
-TXL_VFOLD(txr_sumabs_c64, txr_c64, double, char)
+TXL_VFOLD_PLAIN(txr_sumabs_c64, txr_c64, double, char)
 
 /* ---- float64 and complex128, compensated ---- */
 
@@ -214,7 +214,7 @@ TXL_VFOLD(txr_sumabs_c64, txr_c64, double, char)
             txl_two_sum(&acc[i], &aux[i], (EXPR));                                                   \
         }                                                                                            \
     }                                                                                                \
-    TXL_VFOLD(txr_##NAME, double, double, double)
+    TXL_VFOLD_AUX(txr_##NAME, double, double, double)
 TXR_F64(sum_f64, TXL_SUM, x)
 TXR_F64(sumsq_f64, TXL_SUMSQ, x * x)
 TXR_F64(sumabs_f64, TXL_SUMABS, __builtin_fabs(x))
@@ -286,7 +286,7 @@ TXL_INLINE void txr_sum_c128_col(txr_c128 *acc, txr_c128 *aux, const txr_c128 *s
 {
     txr_sum_f64_col((double *)acc, (double *)aux, (const double *)s, 2 * n, index);
 }
-TXL_VFOLD(txr_sum_c128, txr_c128, txr_c128, txr_c128)
+TXL_VFOLD_AUX(txr_sum_c128, txr_c128, txr_c128, txr_c128)
 
 static void txr_sumsq_c128_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -303,7 +303,7 @@ TXL_INLINE void txr_sumsq_c128_col(double *acc, double *aux, const txr_c128 *s, 
         txl_two_sum(&acc[i], &aux[i], s[i].im * s[i].im);
     }
 }
-TXL_VFOLD(txr_sumsq_c128, txr_c128, double, double)
+TXL_VFOLD_PLAIN(txr_sumsq_c128, txr_c128, double, double)
 
 static void txr_sumabs_c128_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)
 {
@@ -328,7 +328,7 @@ TXL_INLINE void txr_sumabs_c128_col(double *acc, double *aux, const txr_c128 *s,
     for (ptrdiff_t i = 0; i < n; i++)
         txl_two_sum(&acc[i], &aux[i], txr_hypot(s[i].re, s[i].im));
 }
-TXL_VFOLD(txr_sumabs_c128, txr_c128, double, double)
+TXL_VFOLD_PLAIN(txr_sumabs_c128, txr_c128, double, double)
 
 static void txr_copy_f64(void *dst, const void *acc, const void *aux, ptrdiff_t n)
 {
@@ -369,7 +369,7 @@ static void txr_copy_c128(void *dst, const void *acc, const void *aux, ptrdiff_t
         for (ptrdiff_t i = 0; i < n; i++)                                                            \
             acc[i] += (uint64_t)s[i];                                                                \
     }                                                                                                \
-    TXL_VFOLD(txr_sum_##NAME, T, uint64_t, char)
+    TXL_VFOLD(txr_sum_##NAME, T, uint64_t)
 TXR_INT(i8, int8_t, int32_t, 16384)
 TXR_INT(i16, int16_t, int32_t, 16384)
 TXR_INT(i32, int32_t, int64_t, 16384)
