@@ -318,7 +318,8 @@ class Emitter:
     def function(self, name: str, args: list[tuple[str, str, Any]]) -> tuple[str, str, Any]:
         if name in ("AND", "OR", "XOR"):
             symbol = {"AND": "&", "OR": "|", "XOR": "^"}[name]
-            return f"({args[0][0]} {symbol} {args[1][0]})", TRUTH, None
+            truths = [text if self.metal else f"(int){text}" for text, _, _ in args]  # not && and ||: no branches
+            return f"({truths[0]} {symbol} {truths[1]})", TRUTH, None
         if name == "NOT":
             return f"(!{args[0][0]})", TRUTH, None
         if name == "WHERE":
