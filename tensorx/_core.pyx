@@ -19,6 +19,7 @@ import sys
 from sys import modules as sys_modules
 
 cdef extern from "Python.h":
+    PyObject *Py_True
     bint PyFloat_CheckExact(object)
     bint PyFloat_Check(object)
     bint PyLong_CheckExact(object)

@@ -158,23 +158,42 @@ cdef void node_unref(tx_node *n) noexcept:
         node_recycle(n)
 
 
+cdef void check_kept(tx_storage *s) noexcept:
+    """Notes a storage that only pending values keep alive, and whether they are much smaller."""
+    global g_due
+    cdef tx_node *l = s.leaves
+    cdef tx_edge *e
+    if tx_st_exports(s):
+        return
+    while l != NULL:
+        if l.handles or l.saves or l.consumers == NULL:
+            return
+        l = l.leaf_next
+    if s.leaves == NULL:
+        return
+    mark_kept(s)
+    if g_due or s.nbytes <= 65536:
+        return
+    l = s.leaves
+    while l != NULL:
+        e = l.consumers
+        while e != NULL:
+            if (<uint64_t>e.owner.numel * tx_item_size[e.owner.dtype]) * SMALL_FACTOR < s.nbytes:
+                g_due = True
+                return
+            e = e.next
+        l = l.leaf_next
+
+
 cdef void node_drop_handle(tx_node *n) noexcept:
     """A Tensor object died."""
-    global g_due
-    cdef tx_edge *e
     cdef tx_storage *s
     n.handles -= 1
-    if n.kind == TX_LEAF and n.refs > 1 and n.handles == 0 and n.consumers != NULL and n.saves == 0:
+    if n.kind == TX_LEAF and n.handles == 0 and n.st != NULL and (n.refs > 1 or tx_st_owners(n.st) > 1):
         s = n.st
-        if s != NULL and tx_st_owners(s) == 1:
-            mark_kept(s)
-            if not g_due and s.nbytes > 65536:
-                e = n.consumers
-                while e != NULL:
-                    if (<uint64_t>e.owner.numel * tx_item_size[e.owner.dtype]) * SMALL_FACTOR < s.nbytes:
-                        g_due = True
-                        break
-                    e = e.next
+        node_unref(n)
+        check_kept(s)        # its struct stays valid until the next drain
+        return
     node_unref(n)
 
 
@@ -295,10 +314,12 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
                 cost += ins[k].cost
 
     if same:
+        numel = first.numel
+        if numel > (<int64_t>1 << 58) // tx_item_size[dtype]:
+            raise too_large(op_name(kind, op), nd, first.shape, dtype)
         n = node_alloc(nd)
         if n == NULL:
             raise MemoryError()
-        numel = first.numel
         for i in range(nd):
             n.shape[i] = first.shape[i]
     else:

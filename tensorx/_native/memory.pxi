@@ -246,6 +246,6 @@ cdef bint eager_now() except -1:
     cdef PyObject *v = NULL
     if PyContextVar_Get(DEFERRED_MODE, NULL, &v) < 0:
         return -1
-    cdef bint deferred = v == <PyObject *>True
+    cdef bint deferred = v == Py_True
     Py_XDECREF(v)
     return not deferred

@@ -26,7 +26,7 @@ cdef inline bint grad_on() except -1:
         return -1
     if v == NULL:
         return True
-    cdef bint on = v == <PyObject *>True
+    cdef bint on = v == Py_True
     Py_DECREF(<object>v)
     return on
 

@@ -194,6 +194,8 @@ cdef tx_node *node_broadcast(tx_node *n, int ndim, const int64_t *shape, str op)
             strides[i] = 0
         else:
             raise ShapeError(f"{op}: a value of shape {shape_of(n)} does not broadcast to {tuple([shape[j] for j in range(ndim)])}")
+    if tx_numel_checked(ndim, shape, 1) < 0:
+        raise too_large(op, ndim, shape, n.dtype)
     return leaf_view(n, ndim, shape, strides, n.offset)
 
 
