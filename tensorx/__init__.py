@@ -21,19 +21,19 @@ except ImportError as error:
         ) from error
     raise
 
-from tensorx.errors import *  # noqa: F403
-from tensorx.dtypes import *  # noqa: F403
+from tensorx.errors import *
+from tensorx.dtypes import *
 from tensorx.device import Device, default_device, device, devices, set_default_device
 from tensorx._core import Tensor
 from tensorx import layout, memory, metal
 from tensorx import tensor as _tensor_methods
-from tensorx.ops.elementwise import *  # noqa: F403
-from tensorx.ops.movement import *  # noqa: F403
-from tensorx.ops.creation import *  # noqa: F403
-from tensorx.ops.reduce import *  # noqa: F403
-from tensorx.ops.matmul import *  # noqa: F403
-from tensorx.ops.indexing import *  # noqa: F403
-from tensorx.ops.assigning import *  # noqa: F403
+from tensorx.ops.elementwise import *
+from tensorx.ops.movement import *
+from tensorx.ops.creation import *
+from tensorx.ops.reduce import *
+from tensorx.ops.matmul import *
+from tensorx.ops.indexing import *
+from tensorx.ops.assigning import *
 from tensorx.dlpack import from_dlpack
 from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
 from tensorx.tensor import astype

@@ -28,7 +28,7 @@ class Layout:
     """Where the elements of a tensor lie: element (i, j, ...) is at offset + i * strides[0] + j * strides[1] + ..."""
 
     shape: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = None  # type: ignore[assignment]  # C order where not given
     offset: int = 0
 
     def __post_init__(self):
