@@ -13,10 +13,10 @@
 #include "pool.h"
 #include "alloc.h"
 
-#define TXG_MAX_SLOTS 64       /* tasks that can hold buffers at one time */
-#define TXG_MC 96              /* rows of A multiplied into a packed strip before moving on */
-#define TXG_STRIP 4            /* most panels of B packed by one task at a time */
-#define TXG_MIN_TASK_US 10.0   /* tasks below this are not worth splitting off */
+#define TXG_MAX_SLOTS TX_POOL_MAX /* tasks that can hold buffers at one time */
+#define TXG_MC 96                 /* rows of A multiplied into a packed strip before moving on */
+#define TXG_STRIP 4               /* most panels of B packed by one task at a time */
+#define TXG_MIN_TASK_US 10.0      /* tasks below this are not worth splitting off */
 
 typedef struct txg_job {
     const txg_kernel *kern;
@@ -234,35 +234,43 @@ static void txg_swap_sides(txg_job *q)
     q->conj = (q->conj & TX_GEMM_CONJ_A ? TX_GEMM_CONJ_B : 0) | (q->conj & TX_GEMM_CONJ_B ? TX_GEMM_CONJ_A : 0);
 }
 
-/* How many tasks, and how large. */
+/* How many tasks, and how large: us is the estimated time of everything on one core. */
 static void txg_cut(txg_job *q, double us, int threads)
 {
-    const txg_kernel *K = q->kern;
-    q->mt = q->m;
-    q->nt = q->n;
-    q->mtiles = q->ntiles = q->per = 1;
+    const int64_t nr = q->thin ? q->kern->lanes : q->kern->nr, mr = q->kern->mr;
     const double one = us / (double)q->batch;
-    const int64_t want = threads == 1 ? 1 : txg_max(8, threads * 4); /* tasks for an even finish */
-    if (q->batch >= want || one < 2 * TXG_MIN_TASK_US) {
-        q->per = txg_max(1, txg_min((int64_t)(TXG_MIN_TASK_US / one) + 1, txg_ceil(q->batch, want)));
-        if (one * (double)q->per < TXG_MIN_TASK_US)
-            q->per = txg_min(q->batch, (int64_t)(TXG_MIN_TASK_US / one) + 1);
-        q->nt = txg_min(q->n, 8 * K->nr);
-        if (q->n > q->nt && q->per == 1) q->ntiles = txg_ceil(q->n, q->nt);
-        else q->nt = q->n;
-        return;
+    q->mt = q->work ? txg_min(q->m, 8 * TXG_MC) : q->m;
+    q->nt = (q->pack_b || q->work) && !q->thin ? txg_min(q->n, TXG_STRIP * nr) : q->n;
+    q->per = 1;
+    const int64_t want = threads > 1 ? txg_max(8, threads * 4) : 1; /* so many finish about together */
+    if (q->batch < want && one > 2 * TXG_MIN_TASK_US) {
+        const int64_t cuts = txg_min(txg_ceil(want, q->batch), (int64_t)(one / TXG_MIN_TASK_US));
+        /* Columns first: a strip of B is packed once however many rows it meets. */
+        const int64_t panels = txg_ceil(q->n, nr), strips = txg_min(panels, cuts);
+        q->nt = txg_min(q->nt, txg_ceil(panels, strips) * nr);
+        const int64_t rows = txg_ceil(cuts, txg_ceil(q->n, q->nt));
+        q->mt = txg_min(q->mt, txg_max(4 * mr, txg_round(txg_ceil(q->m, rows), mr)));
+    } else if (q->batch > 1) {
+        q->per = txg_max(1, txg_min(txg_ceil(q->batch, want), (int64_t)(2 * TXG_MIN_TASK_US / one)));
     }
-    const int64_t cuts = txg_max(1, txg_min(txg_ceil(want, q->batch), (int64_t)(one / TXG_MIN_TASK_US)));
-    /* Columns first: a strip of B is packed once however many rows it meets. */
-    const int64_t panels = txg_ceil(q->n, K->nr);
-    int64_t strips = txg_min(panels, txg_max(cuts, txg_ceil(panels, TXG_STRIP)));
-    q->nt = txg_ceil(panels, strips) * K->nr;
-    q->ntiles = txg_ceil(q->n, q->nt);
-    int64_t rows = txg_ceil(cuts, q->ntiles);
-    q->mt = txg_max(4 * K->mr, txg_round(txg_ceil(q->m, rows), K->mr));
-    if (q->work)
-        q->mt = txg_min(q->mt, 8 * TXG_MC);
     q->mtiles = txg_ceil(q->m, q->mt);
+    q->ntiles = txg_ceil(q->n, q->nt);
+    if (q->mtiles * q->ntiles > 1)
+        q->per = 1;
+}
+
+/* Packing B costs a pass over it, and pays where tiles would read it along a stride that the
+ * caches and the TLB cannot bear, many times over. */
+static int txg_should_pack_b(const txg_job *q)
+{
+    const txg_kernel *K = q->kern;
+    if (K->convert || q->b_cs != 1)
+        return 1;
+    const int64_t es = K->esize;
+    if (q->m <= TXG_MC)
+        return 0;
+    return llabs(q->b_rs) * es >= 3072 || q->m >= 1024 ||
+           (K->nr * es < 256 && q->k * es > (512 << 10) / txg_max(1, q->n));
 }
 
 static int txg_zero_k(txg_job *q)
@@ -318,14 +326,15 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
 
     q->work = K->convert || q->c_cs != 1 || (q->accumulate && (q->k > q->run || q->bias)) ||
               (q->bias && (q->bias_rs != 0 || q->bias_cs != 1));
-    q->pack_b = K->convert || q->b_cs != 1 || (q->m > 16 * K->mr && q->k * q->n > 64 * 64);
     q->thin = K->thin && q->m <= TXG_THIN && (q->b_cs == 1 || q->b_rs == 1) && q->k >= 16 && q->n >= lanes;
-    if (q->thin) q->pack_b = 0;
-    q->pack_a = K->convert || (q->a_cs != 1 && q->n > K->nr / 2);
+    q->pack_b = !q->thin && txg_should_pack_b(q);
+    q->pack_a = K->convert || (q->a_cs != 1 && llabs(q->a_cs) * K->esize >= 2048 && q->n > K->nr / 2);
 
-    double us = (double)q->batch * (double)q->m * (double)txg_round(q->n, lanes) * (double)q->k * K->mac_ns * 1e-3 + 0.05;
-    /* Few rows: the time is that of reading B. */
-    us = us > 0 && q->m < 16 ? (us < (double)(q->batch * q->k * q->n * K->esize) * 3e-5 ? (double)(q->batch * q->k * q->n * K->esize) * 3e-5 : us) : us;
+    const double macs = (double)q->batch * (double)q->m * (double)txg_round(q->n, lanes) * (double)q->k;
+    const double bytes = (double)q->batch * (double)q->n * (double)q->k * (double)K->esize;
+    double us = macs * K->mac_ns * 1e-3 + 0.05;
+    if (us < bytes * 3e-5) /* few rows: the time is that of reading B */
+        us = bytes * 3e-5;
     const int threads = tx_get_num_threads();
     txg_cut(q, us, threads);
 

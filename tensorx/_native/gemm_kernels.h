@@ -215,8 +215,16 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
     {TXG_MR / (per), TXG_NV * TXG_VB / (cbytes), TXG_VB / (cbytes), sbytes, cbytes, wide, ns, TXG_MASKED,               \
      txg_pack_b_##name, txg_pack_a_##name, txg_block_##tile, thinfn, txg_finish_##name, dotfn, txg_dot_sum_##tile}
 
-/* multiply-adds per ns of one core, roughly */
-#define TXG_RATE ((float)TXG_VB * (TXG_NV == 2 && TXG_VB == 16 ? 0.3f : 0.8f))
+/* Bytes of products per ns of one core: fixes how work is cut and when it is worth sharing, nothing else. */
+#if TXG_VB == 64
+#define TXG_RATE 200.0f
+#elif TXG_VB == 32
+#define TXG_RATE 180.0f
+#elif defined(__aarch64__)
+#define TXG_RATE 100.0f
+#else
+#define TXG_RATE 45.0f
+#endif
 
 #define TXG_REAL(name, bytes, slow, thinfn) \
     TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 1, txg_dot_##name, thinfn, (slow) * (bytes) / TXG_RATE)

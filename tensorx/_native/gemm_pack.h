@@ -19,12 +19,12 @@ static void FN(_slow)(E *dst, int64_t w, const E *src, int64_t ls, int64_t ks, i
 
 /* The same with ls == 1: rows of n adjacent elements. */
 static void FN(_rows)(E *dst, int64_t w, const E *src, int64_t ks, int64_t n, int64_t kc) {
+    const int64_t whole = n - n % SQ;
     for (int64_t k = 0; k < kc; k++) {
         const E *s = src + k * ks;
         E *d = dst + k * w;
-        int64_t l = 0;
-        for (; l + SQ <= n; l += SQ) *(mtxg_any *)(d + l) = *(const mtxg_any *)(s + l);
-        for (; l < n; l++) d[l] = s[l];
+        for (int64_t l = 0; l < whole; l += SQ) *(mtxg_any *)(d + l) = *(const mtxg_any *)(s + l);
+        for (int64_t l = whole; l < n; l++) d[l] = s[l];
     }
 }
 

@@ -119,6 +119,7 @@ int t_gemm(const tx_gemm_args *g) { return tx_gemm(g, tx_gemm_table()); }
 void t_threads(int n) { tx_set_num_threads(n); }
 void t_cancel(int on) { tx_cancel_set(on); }
 void t_fail_after(int64_t n) { if (n >= 0) tx_empty_cache(); tx_debug_fail_after(n); }
+int t_runs(int64_t k) { return (int)((k + txg_run_length(k) - 1) / txg_run_length(k)); }
 int64_t t_scratch(void) { tx_mem_stats s; tx_get_stats(&s); return s.scratch; }
 
 /* Best time in us of n calls. */
@@ -248,9 +249,15 @@ static int random_cases(int count, int big)
     return 0;
 }
 
+/* 0 if `count` random products with sides up to `big` are right to the last bit. */
+int t_random(int count, int big, uint64_t first)
+{
+    seed = first;
+    return random_cases(count, big);
+}
+
 int main(int argc, char **argv)
 {
     const int count = argc > 1 ? atoi(argv[1]) : 300, big = argc > 2 ? atoi(argv[2]) : 70;
-    if (argc > 3) seed = strtoull(argv[3], NULL, 10);
-    return random_cases(count, big);
+    return t_random(count, big, argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
 }
