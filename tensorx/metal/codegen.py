@@ -447,8 +447,8 @@ def unravel_lines(
 
 
 def elementwise_arguments(program: Program) -> Arguments:
-    """The order of the words of an elementwise kernel: count, threads, sizes, strides, scalars."""
-    args = Arguments("count", "threads")
+    """The order of the words of an elementwise kernel: count, sizes, strides, scalars."""
+    args = Arguments("count")
     for d in range(program.ndim):
         args.word(f"size{d}")
     for where, k in program.strided():
@@ -483,6 +483,7 @@ def elementwise(program: Program, wide: bool = False) -> str:
         f"constant long *off [[buffer({signature.count})]]",
         f"constant ulong *arg [[buffer({signature.count + 1})]]",
         "uint tid [[thread_position_in_grid]]",
+        "uint threads [[threads_per_grid]]",
     ]
     head = ",\n                  ".join(parameters)
     kernel = f"""
@@ -490,8 +491,7 @@ kernel void fused({head})
 {{
 {indent(signature.pointers, 4)}
     const {unsigned} count = {unsigned}({args.word("count")});
-    const {unsigned} step = {unsigned}({args.word("threads")});
-    for ({unsigned} i = tid; i < count; i += step) {{
+    for ({unsigned} i = tid; i < count; i += threads) {{
 {indent(body, 8)}
     }}
 }}

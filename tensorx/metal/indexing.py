@@ -103,7 +103,7 @@ def _text(dtype: str, index: str, which: str) -> str:
         COMPACT=int(which == "compact"), ITEM=item, INDEX_TYPE=STORAGE[index], ZERO=_ZERO[dtype],
         REGISTER=codegen.REGISTER[dtype], ADD=add, STORE=codegen.store_text("sum", dtype),
         LOAD_TARGET=codegen.load_text("q", "0", dtype),
-        LOAD_SOURCE=codegen.load_text("p", "m * long(arg[6])", dtype),
+        LOAD_SOURCE=codegen.load_text("p", "m * long(arg[5])", dtype),
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def gather(inst: Instance, source: Array, index: Array, target: Array, status: S
     kernel = inst.kernel(_text(source.dtype, index.dtype, "gather"), "gather")
     threads = thread_count(target.size)
     arguments = words(
-        target.size, threads, m, inner, source.shape[1], *_three(source), *_three(index), *_three(target)
+        target.size, m, inner, source.shape[1], *_three(source), *_three(index), *_three(target)
     )
     slot = status.slot(error)
     bindings = [source.binding(READ), index.binding(READ), target.binding(WRITE), status.binding(slot)]
@@ -147,7 +147,7 @@ def scatter(inst: Instance, source: Array, index: Array, target: Array, status: 
     winner = inst.alloc(4 * outer * n * inner)
     fill(inst, array(winner, "uint32", (outer * n * inner,), whole=True), 0, "scatter (clear)")
     threads = thread_count(source.size)
-    arguments = words(source.size, threads, m, inner, n, *_three(source), *_three(index), *_three(target))
+    arguments = words(source.size, m, inner, n, *_three(source), *_three(index), *_three(target))
     slot = status.slot(error)
     claims = Binding(winner, 4, READ | WRITE)
     bindings = [index.binding(READ), claims, status.binding(slot)]
@@ -179,7 +179,7 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     strides = (*_three(source), *_three(index), *_three(target))
     slot = status.slot(error)
     if not plain or m <= 128:
-        arguments = words(count, threads, n, inner, m, *strides)
+        arguments = words(count, n, inner, m, *strides)
         bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), status.binding(slot)]
         stamp = inst.encode(
             inst.kernel(text, "accumulate"), bindings, (threads,), arguments, ops=2 * count * m, label="accumulate"
@@ -199,7 +199,7 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     bindings = [
         source.binding(READ), Binding(keys, size, READ), target.binding(READ | WRITE), Binding(order, 8, READ)
     ]  # fmt: skip
-    arguments = words(count, threads, n, inner, m, *strides)
+    arguments = words(count, n, inner, m, *strides)
     ops = 4 * count + 4 * source.size
     stamp = inst.encode(
         inst.kernel(text, "accumulate_sorted"), bindings, (threads,), arguments, ops=ops, label="accumulate"
@@ -215,11 +215,11 @@ def _normalise(inst: Instance, index: Array, out: Array, n: int, status: Status,
 kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
                       device {STORAGE[index.dtype]} *out [[buffer(1)]], device atomic_uint *status [[buffer(2)]],
                       constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]],
-                      uint tid [[thread_position_in_grid]])
+                      uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {{
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {{
-        const long raw = long(index[off[0] + long(e) * long(arg[2])]);
-        const long n = long(arg[3]);
+    for (ulong e = tid; e < arg[0]; e += threads) {{
+        const long raw = long(index[off[0] + long(e) * long(arg[1])]);
+        const long n = long(arg[2]);
         long j = raw < 0 ? raw + n : raw;
         if (j < 0 || j >= n) {{
             atomic_fetch_or_explicit(status + off[2], 1u, memory_order_relaxed);
@@ -233,7 +233,7 @@ kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
     threads = thread_count(m)
     kernel = inst.kernel(codegen.prelude(body, ()) + body, "normalise")
     bindings = [index.binding(READ), out.binding(WRITE), status.binding(slot)]
-    stamp = inst.encode(kernel, bindings, (threads,), words(m, threads, index.strides[1], n), ops=4 * m, label="normalise")
+    stamp = inst.encode(kernel, bindings, (threads,), words(m, index.strides[1], n), ops=4 * m, label="normalise")
     status.stamped(slot, stamp)
 
 
@@ -255,6 +255,6 @@ def nonzero(inst: Instance, mask: Array, allocate: Any) -> tuple[int, Any]:
         kernel = inst.kernel(_text("bool", "int64", "compact"), "compact")
         threads = thread_count(n)
         bindings = [mask.binding(READ), Binding(position, 8, READ), out.binding(WRITE | OVERWRITE)]
-        inst.encode(kernel, bindings, (threads,), words(n, threads), ops=2 * n, label="nonzero")
+        inst.encode(kernel, bindings, (threads,), words(n), ops=2 * n, label="nonzero")
     position.release()
     return count, out

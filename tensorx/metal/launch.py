@@ -180,7 +180,7 @@ def elementwise(
             in_steps.append(s)
     program = Program(tuple(operands), tuple(instrs), tuple(results), len(dims) if in_steps else 0)
     threads = thread_count(count)
-    values = [count, threads]
+    values = [count]
     if in_steps:
         values += dims
         for s in in_steps:

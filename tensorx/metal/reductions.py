@@ -180,7 +180,7 @@ def kernel_text(
     """
     register = program.outputs[0][0]
     body_program = Program(program.inputs, program.instrs, (), program.ndim)
-    args = Arguments("keep", "count", "segment", "step")
+    args = Arguments("keep", "count", "segment")
     for d in range(program.ndim):
         args.word(f"size{d}")
     for where, k in body_program.strided():
@@ -250,7 +250,7 @@ def kernel_text(
         SIMD_PARAMETERS=simd_parameters if simd else "",
         POINTERS=codegen.indent(pointers, 4), KEPT=codegen.indent(kept_lines, 8 if columns else 4),
         BODY=codegen.indent(lines, margin), RESULT=result, STORE=codegen.indent(store, 8),
-        KEEP=args.word("keep"), COUNT=args.word("count"), SEGMENT=args.word("segment"), STEP=args.word("step"),
+        KEEP=args.word("keep"), COUNT=args.word("count"), SEGMENT=args.word("segment"),
     )  # fmt: skip
     text = head + text
     if "mean" == op and not partial:
@@ -366,7 +366,7 @@ def reduce(
     index_bytes = 8 if wide else 4
     with_index = op in ("argmax", "argmin")
     step = min(keep, 1 << 24)
-    values = [keep, count, segment, step, *dims]
+    values = [keep, count, segment, *dims]
     for s in moving:
         values += s
     values += scalars
@@ -404,7 +404,7 @@ def reduce(
             bindings.append(Binding(scratch[1], index_bytes, READ))
         bindings.append(out.binding(WRITE))
         stamp = inst.encode(
-            kernel, bindings, (step,), words(keep, count, segments, step), ops=keep * segments, label=f"{label} (finish)"
+            kernel, bindings, (step,), words(keep, count, segments), ops=keep * segments, label=f"{label} (finish)"
         )
     for buffer in scratch:
         buffer.release()

@@ -93,7 +93,7 @@ def sort(
             Binding(keys[1 - now], key_bytes, WRITE | OVERWRITE),
             Binding(places[1 - now], place_bytes, WRITE | OVERWRITE),
         ]
-        arguments = words(lines, n, inner, *source.strides, run, threads)
+        arguments = words(lines, n, inner, *source.strides, run)
         inst.encode(kernel, bindings, (threads,), arguments, ops=lines * n * 40, label="sort (merge)")
         now, run = 1 - now, run * 2
     # written through a copy where the values go back into the source
@@ -105,7 +105,7 @@ def sort(
         copy(inst, source, read, "sort (copy)")
     unused = Binding(places[now], 1, 0)
     arguments = words(
-        lines, n, inner, *read.strides, *_three(values), *_three(order), threads, (values is not None) | 2 * (order is not None)
+        lines, n, inner, *read.strides, *_three(values), *_three(order), (values is not None) | 2 * (order is not None)
     )
     stamp = inst.encode(
         inst.kernel(text, "sort_write"),
@@ -137,7 +137,7 @@ def _scan_text(op: str, dtype: str, out: str, chunks: bool) -> str:
     text = codegen.fill(
         "scan", {dtype, out, r.dtype}, STATE=r.state, VALUE=REGISTER[dtype], FIRST=r.first, FOLD=r.fold, MERGE=r.merge,
         IN=STORAGE[dtype], OUT=STORAGE[out], CHUNKS=int(chunks),
-        LOAD=codegen.load_text("p", "long(j) * long(arg[7])", dtype),
+        LOAD=codegen.load_text("p", "long(j) * long(arg[6])", dtype),
         STORE=codegen.store_text(codegen.cast_text(r.finish, r.dtype, out), out),
     )  # fmt: skip
     if r.definitions:
@@ -161,7 +161,7 @@ def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> in
     chunks = -(-n // chunk)
     text = _scan_text(op, source.dtype, target.dtype, True)
     threads = min(lines * chunks, 1 << 20)
-    arguments = words(lines, n, inner, chunk, chunks, threads, *source.strides, *target.strides)
+    arguments = words(lines, n, inner, chunk, chunks, *source.strides, *target.strides)
     totals, held = None, source.binding(READ)._replace(item_bytes=1, offset=0, access=0)
     if chunks > 1:
         item = reductions._STATE_BYTES[reductions.rule(op, source.dtype).state]
@@ -174,7 +174,7 @@ def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> in
         held = held._replace(access=READ | WRITE)
         inst.encode(
             inst.kernel(text, "scan_totals"), [held], (min(lines, threads),),
-            words(lines, n, inner, chunk, chunks, min(lines, threads)), ops=lines * chunks, label=f"running {op} (totals)",
+            words(lines, n, inner, chunk, chunks), ops=lines * chunks, label=f"running {op} (totals)",
         )  # fmt: skip
         held = held._replace(access=READ)
     stamp = inst.encode(

@@ -38,7 +38,7 @@ def random(inst: Instance, out: Array, seed: int, stream: int, first: int = 0, k
     blocks = (first % 4 + n + 3) // 4
     threads = thread_count(blocks)
     kernel = inst.kernel(_random_text(out.dtype, kind), "random")
-    arguments = words(n, threads, seed, stream, first)
+    arguments = words(n, seed, stream, first)
     return inst.encode(kernel, [out.binding(WRITE)], (threads,), arguments, ops=30 * n, label=f"random {kind}")
 
 
@@ -75,7 +75,7 @@ def sgd(
         return 0
     threads = thread_count(n)
     flags = nesterov | 2 * first_step | 4 * maximize | 8 * (velocity is not None)
-    arguments = words(n, threads, *_floats(lr, momentum, dampening, weight_decay), flags)
+    arguments = words(n, *_floats(lr, momentum, dampening, weight_decay), flags)
     kernel = inst.kernel(_optimizer_text("sgd", param.dtype, grad.dtype), "sgd")
     unused = grad.binding(READ)._replace(item_bytes=1, offset=0, access=0)
     bindings = [
@@ -114,7 +114,7 @@ def adam(
     rate, root = lr / (1.0 - beta1**step), (1.0 - beta2**step) ** 0.5
     decay = lr * weight_decay if decoupled else weight_decay
     flags = decoupled | 2 * (highest is not None) | 4 * maximize
-    arguments = words(n, threads, *_floats(rate, root, beta1, beta2, 1.0 - beta1, 1.0 - beta2, eps, decay), flags)
+    arguments = words(n, *_floats(rate, root, beta1, beta2, 1.0 - beta1, 1.0 - beta2, eps, decay), flags)
     kernel = inst.kernel(_optimizer_text("adam", param.dtype, grad.dtype), "adam")
     unused = grad.binding(READ)._replace(item_bytes=1, offset=0, access=0)
     bindings = [

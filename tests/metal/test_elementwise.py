@@ -320,6 +320,18 @@ def test_in_place_with_itself(gpu):
     np.testing.assert_array_equal(gpu.get(a), x * np.float32(2) + np.float32(1))
 
 
+@pytest.mark.parametrize("n", [65537, 70001, 300000])
+def test_in_place_over_many_elements(gpu, n):
+    """No element may be computed twice, however the grid is rounded up."""
+    x = np.arange(n, dtype=np.int32)
+    a = gpu.put(x)
+    launch.elementwise(
+        gpu.inst, [a, Scalar(3, "int32"), Scalar(1, "int32")],
+        [Instr("multiply", "int32", 3, (0, 1)), Instr("add", "int32", 4, (3, 2))], [(4, a)],
+    )  # fmt: skip
+    np.testing.assert_array_equal(gpu.get(a), x * 3 + 1)
+
+
 def test_position_as_an_operand(gpu):
     out = gpu.empty((7, 11), "int64")
     launch.elementwise(

@@ -9,32 +9,32 @@
 inline long wrapped($INDEX_TYPE raw, long n) { return long(raw) < 0 ? long(raw) + n : long(raw); }
 inline bool inside(long j, long n) { return j >= 0 && j < n; }
 
-// arg: count, threads, m (indexed), inner, n (axis), then strides (outer, axis, inner) of source, index, target
+// arg: count, m (indexed), inner, n (axis), then strides (outer, axis, inner) of source, index, target
 #define POSITION                                                                                                \
-    const ulong t = e / arg[3];                                                                                 \
-    const long i = long(e - t * arg[3]);                                                                        \
-    const ulong o_ = t / arg[2];                                                                                \
-    const long m = long(t - o_ * arg[2]);                                                                       \
+    const ulong t = e / arg[2];                                                                                 \
+    const long i = long(e - t * arg[2]);                                                                        \
+    const ulong o_ = t / arg[1];                                                                                \
+    const long m = long(t - o_ * arg[1]);                                                                       \
     const long o = long(o_);                                                                                    \
-    const long n = long(arg[4]);                                                                                \
-    const long raw_at = o * long(arg[8]) + m * long(arg[9]) + i * long(arg[10]);
+    const long n = long(arg[3]);                                                                                \
+    const long raw_at = o * long(arg[7]) + m * long(arg[8]) + i * long(arg[9]);
 
 #if GATHER
 // target[o, m, i] = source[o, index[o, m, i], i]
 kernel void gather(device const $ITEM *source [[buffer(0)]], device const $INDEX_TYPE *index [[buffer(1)]],
                    device $ITEM *target [[buffer(2)]], device atomic_uint *status [[buffer(3)]],
                    constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                   uint tid [[thread_position_in_grid]])
+                   uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {
+    for (ulong e = tid; e < arg[0]; e += threads) {
         POSITION
         const long j = wrapped(index[off[1] + raw_at], n);
         $ITEM v = $ZERO;
         if (inside(j, n))
-            v = source[off[0] + o * long(arg[5]) + j * long(arg[6]) + i * long(arg[7])];
+            v = source[off[0] + o * long(arg[4]) + j * long(arg[5]) + i * long(arg[6])];
         else
             atomic_fetch_or_explicit(status + off[3], 1u, memory_order_relaxed);
-        target[off[2] + o * long(arg[11]) + m * long(arg[12]) + i * long(arg[13])] = v;
+        target[off[2] + o * long(arg[10]) + m * long(arg[11]) + i * long(arg[12])] = v;
     }
 }
 #endif
@@ -44,13 +44,13 @@ kernel void gather(device const $ITEM *source [[buffer(0)]], device const $INDEX
 kernel void scatter_claim(device const $INDEX_TYPE *index [[buffer(0)]], device atomic_uint *winner [[buffer(1)]],
                           device atomic_uint *status [[buffer(2)]],
                           constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]],
-                          uint tid [[thread_position_in_grid]])
+                          uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {
+    for (ulong e = tid; e < arg[0]; e += threads) {
         POSITION
         const long j = wrapped(index[off[0] + raw_at], n);
         if (inside(j, n))
-            atomic_fetch_max_explicit(winner + off[1] + (o * n + j) * long(arg[3]) + i, uint(m) + 1u, memory_order_relaxed);
+            atomic_fetch_max_explicit(winner + off[1] + (o * n + j) * long(arg[2]) + i, uint(m) + 1u, memory_order_relaxed);
         else
             atomic_fetch_or_explicit(status + off[2], 1u, memory_order_relaxed);
     }
@@ -59,14 +59,14 @@ kernel void scatter_claim(device const $INDEX_TYPE *index [[buffer(0)]], device 
 kernel void scatter(device const $ITEM *source [[buffer(0)]], device const $INDEX_TYPE *index [[buffer(1)]],
                     device $ITEM *target [[buffer(2)]], device const uint *winner [[buffer(3)]],
                     constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                    uint tid [[thread_position_in_grid]])
+                    uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {
+    for (ulong e = tid; e < arg[0]; e += threads) {
         POSITION
         const long j = wrapped(index[off[1] + raw_at], n);
-        if (inside(j, n) && winner[off[3] + (o * n + j) * long(arg[3]) + i] == uint(m) + 1u)
-            target[off[2] + o * long(arg[11]) + j * long(arg[12]) + i * long(arg[13])] =
-                source[off[0] + o * long(arg[5]) + m * long(arg[6]) + i * long(arg[7])];
+        if (inside(j, n) && winner[off[3] + (o * n + j) * long(arg[2]) + i] == uint(m) + 1u)
+            target[off[2] + o * long(arg[10]) + j * long(arg[11]) + i * long(arg[12])] =
+                source[off[0] + o * long(arg[4]) + m * long(arg[5]) + i * long(arg[6])];
     }
 }
 #endif
@@ -74,25 +74,25 @@ kernel void scatter(device const $ITEM *source [[buffer(0)]], device const $INDE
 #if ACCUMULATE
 // target[o, j, i] += source[o, m, i] for every m, in order, with index[o, m, i] == j: one thread per element of
 // the target, which looks at all m. No atomics, so the same bits every time.
-// arg: count, threads, axis n, inner, m, strides as above
+// arg: count, axis n, inner, m, strides as above
 kernel void accumulate(device const $ITEM *source [[buffer(0)]], device const $INDEX_TYPE *index [[buffer(1)]],
                        device $ITEM *target [[buffer(2)]], device atomic_uint *status [[buffer(3)]],
                        constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                       uint tid [[thread_position_in_grid]])
+                       uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {
-        const ulong t = e / arg[3];
-        const long i = long(e - t * arg[3]);
-        const ulong o_ = t / arg[2];
-        const long j = long(t - o_ * arg[2]);
+    for (ulong e = tid; e < arg[0]; e += threads) {
+        const ulong t = e / arg[2];
+        const long i = long(e - t * arg[2]);
+        const ulong o_ = t / arg[1];
+        const long j = long(t - o_ * arg[1]);
         const long o = long(o_);
-        const long n = long(arg[2]);
-        device $ITEM *q = target + off[2] + o * long(arg[11]) + j * long(arg[12]) + i * long(arg[13]);
-        device const $INDEX_TYPE *ip = index + off[1] + o * long(arg[8]) + i * long(arg[10]);
-        device const $ITEM *p = source + off[0] + o * long(arg[5]) + i * long(arg[7]);
+        const long n = long(arg[1]);
+        device $ITEM *q = target + off[2] + o * long(arg[10]) + j * long(arg[11]) + i * long(arg[12]);
+        device const $INDEX_TYPE *ip = index + off[1] + o * long(arg[7]) + i * long(arg[9]);
+        device const $ITEM *p = source + off[0] + o * long(arg[4]) + i * long(arg[6]);
         $REGISTER sum = $LOAD_TARGET;
-        for (long m = 0; m < long(arg[4]); m++) {
-            const long w = wrapped(ip[m * long(arg[9])], n);
+        for (long m = 0; m < long(arg[3]); m++) {
+            const long w = wrapped(ip[m * long(arg[8])], n);
             if (w == j) {
                 const $REGISTER v = $LOAD_SOURCE;
                 sum = $ADD;
@@ -108,17 +108,17 @@ kernel void accumulate(device const $ITEM *source [[buffer(0)]], device const $I
 kernel void accumulate_sorted(device const $ITEM *source [[buffer(0)]], device const $INDEX_TYPE *keys [[buffer(1)]],
                               device $ITEM *target [[buffer(2)]], device const long *order [[buffer(3)]],
                               constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                              uint tid [[thread_position_in_grid]])
+                              uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1]) {
-        const ulong t = e / arg[3];
-        const long i = long(e - t * arg[3]);
-        const ulong o_ = t / arg[2];
-        const long j = long(t - o_ * arg[2]);
+    for (ulong e = tid; e < arg[0]; e += threads) {
+        const ulong t = e / arg[2];
+        const long i = long(e - t * arg[2]);
+        const ulong o_ = t / arg[1];
+        const long j = long(t - o_ * arg[1]);
         const long o = long(o_);
-        const long count = long(arg[4]);
-        device $ITEM *q = target + off[2] + o * long(arg[11]) + j * long(arg[12]) + i * long(arg[13]);
-        device const $ITEM *p = source + off[0] + o * long(arg[5]) + i * long(arg[7]);
+        const long count = long(arg[3]);
+        device $ITEM *q = target + off[2] + o * long(arg[10]) + j * long(arg[11]) + i * long(arg[12]);
+        device const $ITEM *p = source + off[0] + o * long(arg[4]) + i * long(arg[6]);
         long low = 0;
         long high = count;
         while (low < high) {
@@ -143,9 +143,9 @@ kernel void accumulate_sorted(device const $ITEM *source [[buffer(0)]], device c
 // out[position[e] - 1] = e for every e with mask[e] != 0, position being the inclusive count of them
 kernel void compact(device const uchar *mask [[buffer(0)]], device const long *position [[buffer(1)]],
                     device long *out [[buffer(2)]], constant long *off [[buffer(3)]],
-                    constant ulong *arg [[buffer(4)]], uint tid [[thread_position_in_grid]])
+                    constant ulong *arg [[buffer(4)]], uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += arg[1])
+    for (ulong e = tid; e < arg[0]; e += threads)
         if (mask[off[0] + long(e)] != 0)
             out[off[2] + position[off[1] + long(e)] - 1] = long(e);
 }

@@ -1,5 +1,5 @@
 // One step of an optimizer in one pass. Parameters and gradients are dense, of any float dtype in memory; the state
-// is float. arg: count, threads, then float hyperparameters in the low bits of words.
+// is float. arg: count, then float hyperparameters in the low bits of words.
 // A hyperparameter of a step (the learning rate, bias corrections) is an argument: nothing is compiled for it.
 
 #define HYPER(k) as_type<float>(uint(arg[k]))
@@ -9,17 +9,17 @@
 // 8 there is momentum)
 kernel void sgd(device $PARAM *param [[buffer(0)]], device const $GRAD *grad [[buffer(1)]],
                 device float *velocity [[buffer(2)]], constant long *off [[buffer(3)]],
-                constant ulong *arg [[buffer(4)]], uint tid [[thread_position_in_grid]])
+                constant ulong *arg [[buffer(4)]], uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    const float lr = HYPER(2);
-    const float momentum = HYPER(3);
-    const float keep = 1.0f - HYPER(4);
-    const float decay = HYPER(5);
-    const ulong flags = arg[6];
+    const float lr = HYPER(1);
+    const float momentum = HYPER(2);
+    const float keep = 1.0f - HYPER(3);
+    const float decay = HYPER(4);
+    const ulong flags = arg[5];
     device $PARAM *p = param + off[0];
     device const $GRAD *g = grad + off[1];
     device float *v = velocity + off[2];
-    for (ulong i = tid; i < arg[0]; i += arg[1]) {
+    for (ulong i = tid; i < arg[0]; i += threads) {
         const float x = $LOAD_PARAM;
         float d = $LOAD_GRAD;
         d = (flags & 4UL) != 0UL ? -d : d;
@@ -51,23 +51,23 @@ kernel void sgd(device $PARAM *param [[buffer(0)]], device const $GRAD *grad [[b
 kernel void adam(device $PARAM *param [[buffer(0)]], device const $GRAD *grad [[buffer(1)]],
                  device float *first [[buffer(2)]], device float *second [[buffer(3)]],
                  device float *highest [[buffer(4)]], constant long *off [[buffer(5)]],
-                 constant ulong *arg [[buffer(6)]], uint tid [[thread_position_in_grid]])
+                 constant ulong *arg [[buffer(6)]], uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
-    const float rate = HYPER(2);
-    const float root = HYPER(3);
-    const float beta1 = HYPER(4);
-    const float beta2 = HYPER(5);
-    const float rest1 = HYPER(6);
-    const float rest2 = HYPER(7);
-    const float eps = HYPER(8);
-    const float decay = HYPER(9);
-    const ulong flags = arg[10];
+    const float rate = HYPER(1);
+    const float root = HYPER(2);
+    const float beta1 = HYPER(3);
+    const float beta2 = HYPER(4);
+    const float rest1 = HYPER(5);
+    const float rest2 = HYPER(6);
+    const float eps = HYPER(7);
+    const float decay = HYPER(8);
+    const ulong flags = arg[9];
     device $PARAM *p = param + off[0];
     device const $GRAD *gp = grad + off[1];
     device float *m = first + off[2];
     device float *v = second + off[3];
     device float *h = highest + off[4];
-    for (ulong i = tid; i < arg[0]; i += arg[1]) {
+    for (ulong i = tid; i < arg[0]; i += threads) {
         float x = $LOAD_PARAM;
         device const $GRAD *g = gp;
         float d = $LOAD_GRAD;

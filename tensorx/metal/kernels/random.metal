@@ -1,6 +1,6 @@
 // Philox4x32-10: word w of a stream is word w % 4 of the block with counter w / 4, so every element can be made
 // by itself and any number of threads give the same numbers.
-// arg: count, threads, seed (low word | high word << 32), stream (likewise), first word
+// arg: count, seed (low word | high word << 32), stream (likewise), first word
 
 inline uint4 philox(ulong seed, ulong block, ulong stream)
 {
@@ -28,15 +28,15 @@ inline uint word_of(uint4 v, uint w) { return w == 0u ? v.x : w == 1u ? v.y : w 
 
 // A thread makes the words of one block.
 kernel void random(device $OUT *out [[buffer(0)]], constant long *off [[buffer(1)]],
-                   constant ulong *arg [[buffer(2)]], uint tid [[thread_position_in_grid]])
+                   constant ulong *arg [[buffer(2)]], uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
     const ulong count = arg[0];
-    const ulong first = arg[4];
+    const ulong first = arg[3];
     const ulong skip = first % 4UL;
     const ulong blocks = (skip + count + 3UL) / 4UL;
     device $OUT *q = out + off[0];
-    for (ulong b = tid; b < blocks; b += arg[1]) {
-        const uint4 v = philox(arg[2], first / 4UL + b, arg[3]);
+    for (ulong b = tid; b < blocks; b += threads) {
+        const uint4 v = philox(arg[1], first / 4UL + b, arg[2]);
         for (uint w = 0; w < 4u; w++) {
             const ulong e = b * 4UL + w - skip; // wraps to a huge number before the first
             if (e < count) {

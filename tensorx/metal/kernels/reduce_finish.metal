@@ -3,15 +3,14 @@ $INDEX_PARAMETER
                           device $OUT *out [[buffer($OUT_SLOT)]],
                           constant long *off [[buffer($OFF)]],
                           constant ulong *arg [[buffer($ARG)]],
-                          uint tid [[thread_position_in_grid]])
+                          uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
     const ulong keep = arg[0];
     const ulong count = arg[1];
     const ulong segments = arg[2];
-    const ulong step = arg[3];
     device const $MEMORY *p = part + off[0];
     device $OUT *q = out + off[$OUT_SLOT];
-    for (ulong k = tid; k < keep; k += step) {
+    for (ulong k = tid; k < keep; k += threads) {
         $STATE s = FIRST;
 #if $WITH_INDEX
         $INDEX at = NO_INDEX;

@@ -2,7 +2,7 @@
 // keys in the order wanted: NaN last, -0 as 0. A pass merges runs of `run` elements two by two: every element
 // finds its place by bisection in the neighbouring run, so no element waits for another. The first passes happen
 // in threadgroup memory, a block at a time.
-// arg: lines, n, inner, strides (outer, axis, inner) of the source, run, threads
+// arg: lines, n, inner, strides (outer, axis, inner) of the source, run
 
 #define BLOCK $BLOCK
 
@@ -85,11 +85,11 @@ kernel void sort_blocks(device const $IN *source [[buffer(0)]], device $KEY *key
 kernel void sort_merge(device const $KEY *keys [[buffer(0)]], device const $POSITION *positions [[buffer(1)]],
                        device $KEY *keys_out [[buffer(2)]], device $POSITION *positions_out [[buffer(3)]],
                        constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                       uint tid [[thread_position_in_grid]])
+                       uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
     const ulong n = arg[1];
     const ulong run = arg[6];
-    for (ulong f = tid; f < arg[0] * n; f += arg[7]) {
+    for (ulong f = tid; f < arg[0] * n; f += threads) {
         const ulong line = f / n;
         const ulong e = f - line * n;
         device const $KEY *kp = keys + off[0] + long(line * n);
@@ -109,24 +109,24 @@ kernel void sort_merge(device const $KEY *keys [[buffer(0)]], device const $POSI
 }
 
 // Values and positions in their places. arg: lines, n, inner, strides of source (3), of values (3), of the
-// int64 positions (3), threads, what is wanted (1 values, 2 positions).
+// int64 positions (3), what is wanted (1 values, 2 positions).
 kernel void sort_write(device const $IN *source [[buffer(0)]], device const $POSITION *positions [[buffer(1)]],
                        device $IN *values [[buffer(2)]], device long *order [[buffer(3)]],
                        constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                       uint tid [[thread_position_in_grid]])
+                       uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
     const ulong n = arg[1];
-    for (ulong f = tid; f < arg[0] * n; f += arg[12]) {
+    for (ulong f = tid; f < arg[0] * n; f += threads) {
         const ulong line = f / n;
         const long e = long(f - line * n);
         const ulong o_ = line / arg[2];
         const long i = long(line - o_ * arg[2]);
         const long o = long(o_);
         const long at = long(positions[off[1] + long(f)]);
-        if ((arg[13] & 1UL) != 0UL)
+        if ((arg[12] & 1UL) != 0UL)
             values[off[2] + o * long(arg[6]) + e * long(arg[7]) + i * long(arg[8])] =
                 source[off[0] + o * long(arg[3]) + at * long(arg[4]) + i * long(arg[5])];
-        if ((arg[13] & 2UL) != 0UL)
+        if ((arg[12] & 2UL) != 0UL)
             order[off[3] + o * long(arg[9]) + e * long(arg[10]) + i * long(arg[11])] = at;
     }
 }
