@@ -136,15 +136,29 @@ if [ ! -e "$library" ]; then
     esac
     "$clang" "${common[@]}" "${objc[@]}" ${extra[@]+"${extra[@]}"} -fvisibility=default -I "$bridge_folder" -c "$bridge" \
         -o "$library.o"
+    objects=("$library.o")
+    if [ "$sanitize" = thread ]; then
+        "$clang" -O1 -fPIC -Wall -Wextra -c "$here/src/tsan_ignore.c" -o "$library.ignore.o"
+        objects+=("$library.ignore.o")
+    fi
     # The stand-in comes before GNUstep, for its blocks runtime.
-    "$clang" -shared -pthread ${extra[@]+"${extra[@]}"} -o "$library.tmp" "$library.o" -L "$folder" -lsoftmetal \
+    "$clang" -shared -pthread ${extra[@]+"${extra[@]}"} -o "$library.tmp" "${objects[@]}" -L "$folder" -lsoftmetal \
         -Wl,-rpath,"$folder" -lgnustep-base -lobjc -lm
-    rm -f "$library.o"
+    rm -f "${objects[@]}"
     mv "$library.tmp" "$library"
 fi
 if [ "$sanitize" = address ]; then
     echo "LD_PRELOAD=$("$clang" -print-file-name="libclang_rt.asan-$(uname -m).so")"
-    echo "ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0"
+    # A symbolizer that inherits LD_PRELOAD outlives its parent and holds its pipes.
+    symbolizer=$("$clang" -print-prog-name=llvm-symbolizer)
+    if [ -x "$symbolizer" ]; then
+        printf '#!/bin/sh\nunset LD_PRELOAD ASAN_OPTIONS\nexec "%s" "$@"\n' "$symbolizer" >"$folder/llvm-symbolizer"
+        chmod +x "$folder/llvm-symbolizer"
+        symbols=external_symbolizer_path=$folder/llvm-symbolizer
+    else
+        symbols=symbolize=0
+    fi
+    echo "ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0:$symbols"
 elif [ "$sanitize" = thread ]; then
     echo "TSAN_OPTIONS=handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_deadlocks=0"
 fi

@@ -1,6 +1,7 @@
 /* The Metal API as C functions, one for one, so that tests of the stand-in can
  * be written in Python.  Objects come back with a reference of their own. */
 #import <Metal/Metal.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -368,3 +369,79 @@ void d_encode_event(id<MTLCommandBuffer> cb, id<MTLSharedEvent> event, uint64_t 
     else
         [cb encodeWaitForEvent:event value:value];
 }
+
+/* ---- for the sanitizers ------------------------------------------------------------ */
+void d_seed_overflow(int at)
+{
+    volatile char *p = malloc(8);
+    p[at] = 1;
+    free((void *)p);
+}
+
+static const char *const kAdd = "#pragma METAL fp math_mode(safe)\n#pragma METAL fp contract(off)\n"
+                                "#include <metal_stdlib>\nusing namespace metal;\n"
+                                "kernel void k(device float* o) { o[0] += 1.0f; }\n";
+static id<MTLDevice> stress_device;
+static id<MTLComputePipelineState> stress_state;
+static int stress_counter;
+
+static void *stress_thread(void *argument)
+{
+    id<MTLCommandQueue> queue = [stress_device newCommandQueue];
+    @autoreleasepool {
+        id<MTLBuffer> b = [stress_device newBufferWithLength:4 options:0];
+        *(float *)[b contents] = 0;
+        int ended = 0, *ended_at = &ended;
+        for (int i = 0; i < 200; ++i) {
+            @autoreleasepool {
+                id<MTLCommandBuffer> cb = [queue commandBuffer];
+                [cb addCompletedHandler:^(id<MTLCommandBuffer> done) {
+                  (void)done;
+                  __atomic_add_fetch(ended_at, 1, __ATOMIC_SEQ_CST);
+                  if (argument)
+                      ++stress_counter; /* the seeded race */
+                }];
+                id<MTLComputeCommandEncoder> e = [cb computeCommandEncoder];
+                [e setComputePipelineState:stress_state];
+                [e setBuffer:b offset:0 atIndex:0];
+                [e dispatchThreads:MTLSizeMake(1, 1, 1) threadsPerThreadgroup:MTLSizeMake(1, 1, 1)];
+                [e endEncoding];
+                [cb commit];
+                if (i % 10 == 0)
+                    [cb waitUntilCompleted];
+                if (i == 199)
+                    [cb waitUntilCompleted];
+            }
+        }
+        if (*(float *)[b contents] != 200 || __atomic_load_n(ended_at, __ATOMIC_SEQ_CST) != 200)
+            abort();
+        [b release];
+    }
+    [queue release];
+    return NULL;
+}
+
+static int stress(void *argument)
+{
+    @autoreleasepool {
+        stress_device = MTLCreateSystemDefaultDevice();
+        MTLCompileOptions *options = [[[MTLCompileOptions alloc] init] autorelease];
+        options.fastMathEnabled = NO;
+        id<MTLLibrary> library = [stress_device newLibraryWithSource:[NSString stringWithUTF8String:kAdd]
+                                                             options:options
+                                                               error:NULL];
+        id<MTLFunction> function = [library newFunctionWithName:@"k"];
+        stress_state = [stress_device newComputePipelineStateWithFunction:function error:NULL];
+        pthread_t threads[3];
+        for (int i = 0; i < 3; ++i)
+            pthread_create(&threads[i], NULL, stress_thread, argument);
+        for (int i = 0; i < 3; ++i)
+            pthread_join(threads[i], NULL);
+        [(id)stress_state release];
+        [(id)function release];
+        [(id)library release];
+    }
+    return 0;
+}
+int d_stress(void) { return stress(NULL); }
+int d_stress_race(void) { return stress(&stress_counter); }

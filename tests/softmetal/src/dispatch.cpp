@@ -81,8 +81,9 @@ void on_kernel_fault(int sig, siginfo_t *info, bool write)
 // ---- watchdog ------------------------------------------------------------------------
 // One thread looks at all workers ten times a second and adds up their CPU time.
 
-std::mutex watch_lock;
-std::vector<Machine *> watched;
+// Never destroyed: queues may still run while the process exits.
+std::mutex &watch_lock = *new std::mutex;
+std::vector<Machine *> &watched = *new std::vector<Machine *>;
 const int kWatchSignal = SIGRTMAX - 3;
 
 void on_watch_signal(int, siginfo_t *, void *)

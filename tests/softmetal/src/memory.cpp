@@ -31,12 +31,13 @@ namespace {
 constexpr size_t kGranule = 65536;
 constexpr int kMaxChecked = 12000; // four mappings each; the kernel allows about 65000
 
-std::mutex lock;
+// Never destroyed: queues may still run while the process exits.
+std::mutex &lock = *new std::mutex;
 int arena_fd = -1;
 size_t arena_size;
 char *host_base, *gpu_base;
 std::atomic<sm_buffer *> *owner; // by granule
-std::map<size_t, size_t> free_ranges;
+std::map<size_t, size_t> &free_ranges = *new std::map<size_t, size_t>;
 size_t rover; // next fit: a freed range stays unused for long
 int checked_buffers;
 uint64_t next_id = 1;
@@ -136,8 +137,16 @@ void protect(sm_buffer *b)
     b->last_protection = want;
 }
 
+// A page of canaries, made before any thread of ours exists.
+const char *const poison = [] {
+    char *p = (char *)malloc(page());
+    memset(p, SM_POISON, page());
+    return p;
+}();
+
 // ---- faults -----------------------------------------------------------------
 
+std::mutex &handlers = *new std::mutex;
 struct sigaction previous[NSIG];
 const int handled[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
@@ -272,7 +281,6 @@ void on_signal(int sig, siginfo_t *info, void *context)
 
 void ensure_handlers()
 {
-    static std::mutex handlers;
     std::lock_guard<std::mutex> hold(handlers);
     static void *warm[1]; // the first backtrace allocates: not in a handler
     if (!warm[0])
@@ -322,11 +330,6 @@ void check_canary(sm_buffer *b, const char *kernel)
 {
     if (!b->checked)
         return;
-    static const char *poison = [] {
-        char *p = (char *)malloc(page());
-        memset(p, SM_POISON, page());
-        return p;
-    }();
     char *start = gpu_base + b->offset, *end = start + b->region;
     size_t before = (size_t)(b->gpu - start), after = (size_t)(end - b->gpu - b->length);
     for (int side = 0; side < 2; ++side) {

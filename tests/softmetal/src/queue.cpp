@@ -28,8 +28,9 @@ struct sm_queue {
 
 namespace {
 
-std::mutex all_lock;
-std::condition_variable all_idle;
+// Never destroyed: queues may still run while the process exits.
+std::mutex &all_lock = *new std::mutex;
+std::condition_variable &all_idle = *new std::condition_variable;
 long uncompleted;
 thread_local sm_cb *handling; // its handlers run on this thread
 
@@ -45,9 +46,17 @@ void set_status(sm_cb *cb, int status)
     cb->changed.notify_all();
 }
 
+// Counts down under the object's lock: thread sanitizer, which sees the locks of
+// this library but not its atomics, then knows that the last user comes last.
+template <typename T> bool last_reference(T *object)
+{
+    std::lock_guard<std::mutex> hold(object->lock);
+    return object->refs.fetch_sub(1) == 1;
+}
+
 void queue_unref(sm_queue *q)
 {
-    if (q->refs.fetch_sub(1) == 1)
+    if (last_reference(q))
         delete q;
 }
 
@@ -229,7 +238,7 @@ sm_cb *sm_cb_new(sm_queue *q, int retained)
 
 void sm_cb_release(sm_cb *cb)
 {
-    if (cb->refs.fetch_sub(1) != 1)
+    if (!last_reference(cb))
         return;
     for (auto &u : cb->uses)
         sm_buffer_release(u.first);
@@ -361,7 +370,7 @@ void sm_event_retain(sm_event *e) { e->refs.fetch_add(1); }
 
 void sm_event_release(sm_event *e)
 {
-    if (e->refs.fetch_sub(1) != 1)
+    if (!last_reference(e))
         return;
     SM_COUNT(events, -1);
     delete e;
@@ -379,10 +388,10 @@ void sm_event_signal(sm_event *e, uint64_t value)
     {
         std::lock_guard<std::mutex> hold(e->lock);
         e->value = value;
-        auto rest = std::stable_partition(e->listeners.begin(), e->listeners.end(),
-                                          [&](const sm_event::Listener &l) { return l.value > value; });
-        due.assign(rest, e->listeners.end());
-        e->listeners.erase(rest, e->listeners.end());
+        std::vector<sm_event::Listener> rest;
+        for (auto &l : e->listeners)
+            (l.value > value ? rest : due).push_back(l);
+        e->listeners.swap(rest);
         e->changed.notify_all();
     }
     for (auto &l : due)
