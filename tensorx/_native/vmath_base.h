@@ -92,27 +92,42 @@ TX_INLINE double tx__scale(double p, double t)
 TX_INLINE float tx__scale_midf(float p, float t) { return tx__asf(tx__bitsf(p) + (tx__bitsf(t) << 23)); }
 TX_INLINE double tx__scale_mid(double p, double t) { return tx__asd(tx__bits(p) + (tx__bits(t) << 52)); }
 
-/* Largest |x| of a block as an integer key (monotone in |x|, NaN largest). */
-TX_INLINE uint32_t tx__maxabsf(const float *x, ptrdiff_t n)
-{
-    uint32_t m = 0;
-    _Pragma("omp simd reduction(max:m)")
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint32_t u = tx__bitsf(x[i]) & 0x7fffffffu;
-        m = u > m ? u : m;
+/* Block tests.  Four streams per iteration: the loop is bound by its overhead and by one chain otherwise.
+ * TX__FOLD(m, expr of i) over i = 0 .. n - 1. */
+#define TX__FOLD(T, n, m, op)                                                   \
+    {                                                                           \
+        T m0 = 0, m1 = 0, m2 = 0, m3 = 0;                                       \
+        const ptrdiff_t h = (n) / 4;                                            \
+        for (ptrdiff_t i = 0; i < h; i++) {                                     \
+            m0 = op(m0, i);                                                     \
+            m1 = op(m1, i + h);                                                 \
+            m2 = op(m2, i + 2 * h);                                             \
+            m3 = op(m3, i + 3 * h);                                             \
+        }                                                                       \
+        for (ptrdiff_t i = 4 * h; i < (n); i++) m0 = op(m0, i);                 \
+        m0 = m0 > m1 ? m0 : m1;                                                 \
+        m2 = m2 > m3 ? m2 : m3;                                                 \
+        m = m0 > m2 ? m0 : m2;                                                  \
     }
-    return m;
+
+/* Whether all |x| < limit, given by its bits; NaN counts as large. */
+TX_INLINE int tx__all_belowf(const float *x, ptrdiff_t n, uint32_t limit)
+{
+    uint32_t m;
+#define TX__OP(m, i) ((tx__bitsf(x[i]) & 0x7fffffffu) > (m) ? tx__bitsf(x[i]) & 0x7fffffffu : (m))
+    TX__FOLD(uint32_t, n, m, TX__OP)
+#undef TX__OP
+    return m < limit;
 }
-/* The high words decide: enough for a threshold, and AVX2 has no 64-bit integer maximum. */
-TX_INLINE uint32_t tx__maxabs(const double *x, ptrdiff_t n)
+/* AVX2 has no 64-bit integer maximum: a sum that reaches the top bit tells. */
+TX_INLINE int tx__all_below(const double *x, ptrdiff_t n, uint64_t limit)
 {
-    uint32_t m = 0;
-    _Pragma("omp simd reduction(max:m)")
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint32_t u = (uint32_t)(tx__bits(x[i]) >> 32) & 0x7fffffffu;
-        m = u > m ? u : m;
-    }
-    return m;
+    uint64_t m;
+    const uint64_t add = 0x8000000000000000u - limit;
+#define TX__OP(m, i) ((m) | ((tx__bits(x[i]) & 0x7fffffffffffffffu) + add))
+    TX__FOLD(uint64_t, n, m, TX__OP)
+#undef TX__OP
+    return (int)(~m >> 63);
 }
 
 /* dst[i] = fast(src[i]) over blocks whose largest |x| is below limit, else slow(src[i]).  Both must
@@ -124,7 +139,7 @@ TX_INLINE uint32_t tx__maxabs(const double *x, ptrdiff_t n)
             const ptrdiff_t m = n - b < TX_VBLOCK ? n - b : TX_VBLOCK;               \
             const float *s = src + b;                                                \
             float *d = dst + b;                                                      \
-            if (tx__maxabsf(s, m) < (limit)) {                                       \
+            if (tx__all_belowf(s, m, limit)) {                                       \
                 TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = fast(s[i]);         \
             } else {                                                                 \
                 TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = slow(s[i]);         \
@@ -138,7 +153,7 @@ TX_INLINE uint32_t tx__maxabs(const double *x, ptrdiff_t n)
             const ptrdiff_t m = n - b < TX_VBLOCK ? n - b : TX_VBLOCK;               \
             const double *s = src + b;                                               \
             double *d = dst + b;                                                     \
-            if (tx__maxabs(s, m) < (limit)) {                                        \
+            if (tx__all_below(s, m, (uint64_t)(limit) << 32)) {                      \
                 TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = fast(s[i]);         \
             } else {                                                                 \
                 TX_SIMD for (ptrdiff_t i = 0; i < m; i++) d[i] = slow(s[i]);         \

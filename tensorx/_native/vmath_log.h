@@ -90,23 +90,21 @@ TX_INLINE uint64_t tx__log_split(double x, double *k)
 /* Whether all of a block is positive, normal and finite. */
 TX_INLINE int tx__all_normalf(const float *x, ptrdiff_t n)
 {
-    uint32_t m = 0;
-    _Pragma("omp simd reduction(max:m)")
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint32_t u = tx__bitsf(x[i]) - 0x00800000u;
-        m = u > m ? u : m;
-    }
+    uint32_t m;
+#define TX__OP(m, i) (tx__bitsf(x[i]) - 0x00800000u > (m) ? tx__bitsf(x[i]) - 0x00800000u : (m))
+    TX__FOLD(uint32_t, n, m, TX__OP)
+#undef TX__OP
     return m < 0x7f000000u;
 }
 TX_INLINE int tx__all_normal(const double *x, ptrdiff_t n)
 {
-    uint32_t m = 0;
-    _Pragma("omp simd reduction(max:m)")
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint32_t u = (uint32_t)(tx__bits(x[i]) >> 32) - 0x00100000u;
-        m = u > m ? u : m;
-    }
-    return m < 0x7fe00000u;
+    uint64_t m;
+    /* the top bit is set in u for zeros, subnormals and negative numbers, in the sum for inf and NaN */
+#define TX__OP(m, i) \
+    ((m) | (tx__bits(x[i]) - 0x0010000000000000u) | (tx__bits(x[i]) - 0x0010000000000000u + 0x0020000000000000u))
+    TX__FOLD(uint64_t, n, m, TX__OP)
+#undef TX__OP
+    return (int)(~m >> 63);
 }
 #define TX__LOG_BLOCKS(name, T, normal, fast, slow)                              \
     TX_VFUNC void name(T *dst, const T *src, ptrdiff_t n)                        \
