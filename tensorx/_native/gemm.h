@@ -12,6 +12,7 @@
 #include "gemm_abi.h"
 #include "pool.h"
 #include "alloc.h"
+#include "blas.h"
 
 #define TXG_MAX_SLOTS TX_POOL_MAX /* tasks that can hold buffers at one time */
 #define TXG_MC 96                 /* rows of A multiplied into a packed strip before moving on */
@@ -289,6 +290,64 @@ static int txg_zero_k(txg_job *q)
     return 0;
 }
 
+/* ---- an outside BLAS, see blas.h ---- */
+
+#define TXG_BLAS_MACS 3e5      /* below, our own kernels */
+#define TXG_BLAS_ROWS 256      /* of a panel that goes to the pool */
+#define TXG_BLAS_PANEL_MACS 5e10 /* of a panel that has to end before Ctrl-C is seen */
+
+typedef struct txg_blas_job {
+    txg_job *q;
+    void *fn;
+    int dtype, ta, tb;
+    int64_t lda, ldb, rows, panels;
+} txg_blas_job;
+
+static void txg_blas_task(void *ctx, int64_t t)
+{
+    const txg_blas_job *d = (const txg_blas_job *)ctx;
+    txg_job *q = d->q;
+    if (tx_cancel_requested())
+        __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&q->cancelled, __ATOMIC_RELAXED))
+        return;
+    const int64_t g = t / d->panels, i0 = t % d->panels * d->rows, m = txg_min(d->rows, q->m - i0), es = q->kern->esize;
+    char *c = q->c + (txg_offset(q->c_boff, q->c_bs, g) + i0 * q->c_rs) * es;
+    tx_blas_call(d->fn, d->dtype, d->ta, d->tb, m, q->n, q->k,
+                 q->a + (txg_offset(q->a_boff, q->a_bs, g) + i0 * q->a_rs) * es, d->lda,
+                 q->b + txg_offset(q->b_boff, q->b_bs, g) * es, d->ldb, c, q->c_rs);
+    if (q->bias) {
+        txg_finish f = {.m = m, .n = q->n, .work = c, .w_rs = q->c_rs, .c = c, .c_rs = q->c_rs, .c_cs = 1,
+                        .bias = q->bias, .bias_cs = 1};
+        q->kern->finish(&f);
+    }
+}
+
+/* -1: not a case for it; else as tx_gemm. Which products it gets follows from shape, layout and flags. */
+static int txg_blas(txg_job *q, int dtype)
+{
+    const double macs = (double)q->m * (double)q->n * (double)q->k;
+    if (macs < TXG_BLAS_MACS || q->m < 8 || q->n < 8 || q->accumulate || q->c_cs != 1 || q->c_rs < q->n)
+        return -1;
+    txg_blas_job d = {.q = q, .fn = tx_blas_gemm(dtype), .dtype = dtype};
+    if (!d.fn)
+        return -1;
+    d.ta = tx_blas_order(q->m, q->k, q->a_rs, q->a_cs, q->conj & TX_GEMM_CONJ_A, &d.lda);
+    d.tb = tx_blas_order(q->k, q->n, q->b_rs, q->b_cs, q->conj & TX_GEMM_CONJ_B, &d.ldb);
+    if (!d.ta || !d.tb || (!tx_blas.wide && q->c_rs > INT32_MAX))
+        return -1;
+    d.rows = !tx_blas.threads ? TXG_BLAS_ROWS : txg_max(64, (int64_t)(TXG_BLAS_PANEL_MACS / (double)q->n / (double)q->k));
+    d.panels = txg_ceil(q->m, d.rows);
+    const int64_t tasks = q->batch * d.panels;
+    if (tx_blas.threads) {
+        for (int64_t t = 0; t < tasks; t++)
+            txg_blas_task(&d, t);
+    } else {
+        tx_parallel_for(tasks, txg_blas_task, &d, (double)q->batch * macs * q->kern->mac_ns * 1e-3);
+    }
+    return q->cancelled ? 2 : 0;
+}
+
 /* 0: done; 1: no memory for workspaces, nothing written; 2: cancelled, C is partly written. */
 static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
 {
@@ -318,6 +377,9 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
         q->m *= q->batch;
         q->batch = 1;
     }
+    const int blas = txg_blas(q, g->dtype);
+    if (blas >= 0)
+        return blas;
     /* Vectors run along n. Let it be the axis along which C is adjacent, unless that wastes lanes. */
     const int64_t lanes = K->lanes;
     const int64_t cost_n = q->m * txg_ceil(q->n, lanes), cost_m = q->n * txg_ceil(q->m, lanes);

@@ -120,6 +120,7 @@ void t_threads(int n) { tx_set_num_threads(n); }
 void t_cancel(int on) { tx_cancel_set(on); }
 void t_fail_after(int64_t n) { if (n >= 0) tx_empty_cache(); tx_debug_fail_after(n); }
 int t_runs(int64_t k) { return (int)((k + txg_run_length(k) - 1) / txg_run_length(k)); }
+const char *t_blas_name(void) { return tx_blas_name(); }
 int64_t t_scratch(void) { tx_mem_stats s; tx_get_stats(&s); return s.scratch; }
 
 /* Best time in us of n calls. */

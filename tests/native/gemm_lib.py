@@ -3,13 +3,14 @@
 import ctypes
 import functools
 import subprocess
+import sys
 
 import numpy as np
 from ccompile import _COMMON, BUILDS, HERE, _folder, _sanitizer_runs, compilers
 from kernel_lib import _X86, CODE, ISAS, Missing, _supported
 
 SOURCE = HERE / "gemm_driver.c"
-_FLAGS = ["-ffp-contract=off", "-fwrapv", "-lm"]
+_FLAGS = ["-ffp-contract=off", "-fwrapv", "-lm", *(["-ldl"] if sys.platform.startswith("linux") else [])]
 ACCUMULATE, CONJ_A, CONJ_B = 1, 2, 4
 DONE, NO_MEMORY, CANCELLED = 0, 1, 2
 
@@ -48,6 +49,7 @@ def library(isa, optimise="-O2"):
     output = _folder()[1] / f"gemm_{isa}{optimise}.so"
     _compile(compiler, output, optimise, "-fPIC", "-shared", *ISAS[isa])
     lib = ctypes.CDLL(str(output))
+    lib.t_blas_name.restype = ctypes.c_char_p
     lib.t_scratch.restype = ctypes.c_int64
     lib.t_fail_after.argtypes = [ctypes.c_int64]
     lib.t_random.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_uint64]
