@@ -220,6 +220,8 @@ cdef tx_node *leaf_new(tx_storage *s, int dtype, int ndim, const int64_t *shape,
     else:
         tx_c_strides(ndim, n.shape, n.strides)
     n.offset = offset
+    if strides == NULL or tx_is_dense(ndim, n.shape, n.strides):
+        n.flags = TX_N_LINEAR
     leaf_attach(n, s)
     return n
 
@@ -273,6 +275,7 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
     cdef tx_node *first = NULL
     cdef tx_node *snaps[4]
     cdef int k, i, nd = 0, cost = 1, worst, big
+    cdef bint plain = True                   # all operands are dense in one order
     cdef bint same = True, imm = False, linear, dense_found
     cdef int64_t d, numel
     cdef int64_t shape[64]
@@ -290,12 +293,16 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
             cost += a.cost
         elif a.st.flags & TX_ST_FOREIGN or tx_st_exports(a.st) > 0:
             imm = True
+        if not a.flags & TX_N_LINEAR:
+            plain = False
         if first == NULL:
             first = a
             nd = a.ndim
-        elif same:
+        elif same and a != first:
             if a.ndim != nd or not tx_same_shape(nd, a.shape, first.shape):
                 same = False
+            elif plain and not tx_same_strides(nd, a.shape, a.strides, first.strides):
+                plain = False
     if first == NULL:
         raise TensorxError("internal: an op without a tensor operand")
     while cost > MAX_COST:
@@ -347,6 +354,27 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
             raise MemoryError()
         for i in range(nd):
             n.shape[i] = shape[i]
+    if same and plain and not imm and not g_eager and not g_recording and cost <= MAX_COST:
+        # the common case: everything else below is about the others
+        for i in range(nd):
+            n.strides[i] = first.strides[i]
+        n.numel = numel
+        n.kind = <uint8_t>kind
+        n.op = <uint16_t>op
+        n.nin = <uint8_t>nin
+        n.odtype = <uint8_t>odtype
+        n.dtype = <uint8_t>dtype
+        n.device = first.device
+        n.cost = cost
+        for k in range(nin):
+            if ins[k] != NULL:
+                edge_link(n, k, ins[k])
+            else:
+                n.inp[k] = NULL
+                n.sc[k] = sc[k]
+        pend_add(n)
+        n.flags |= TX_N_LINEAR
+        return n
     n.numel = numel
     n.kind = <uint8_t>kind
     n.op = <uint16_t>op
@@ -384,11 +412,10 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
         if a == NULL or (a.numel == 1 and numel != 1):
             continue
         if a.ndim == nd and (same or tx_same_shape(nd, a.shape, n.shape)):
-            if a.kind == TX_LEAF and not tx_is_dense(nd, a.shape, a.strides):
+            if not a.flags & TX_N_LINEAR:
                 linear = False
-                continue
-            if a.kind != TX_LEAF and not a.flags & TX_N_LINEAR:
-                linear = False
+                if a.kind == TX_LEAF:        # not dense: its order is not followed
+                    continue
             if not dense_found:
                 dense_found = True
                 for i in range(nd):

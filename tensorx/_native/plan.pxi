@@ -841,7 +841,7 @@ cdef void move_resolve(tx_node *m) noexcept:
     edge_unlink(&m.edge[0])
     m.nin = 0
     m.kind = TX_LEAF
-    m.flags = 0
+    m.flags = TX_N_LINEAR
     m.cost = 0
     m.offset = b.offset
     tx_st_own(b.st)
@@ -865,7 +865,7 @@ cdef void node_settle(tx_node *n, tx_storage *s) noexcept:
             node_unref(c)
     n.nin = 0
     n.kind = TX_LEAF
-    n.flags = 0
+    n.flags = TX_N_LINEAR
     n.cost = 0
     n.offset = 0
     leaf_attach(n, s)
