@@ -1,5 +1,7 @@
-/* Accumulation into float16 and bfloat16: positions with one destination are brought together
- * (a stable sort), summed in float32 in their order, and rounded once. */
+/* Accumulation into float16 and bfloat16: every destination is summed in float32, in the order
+ * of its positions, and rounded once. Rows: positions with one destination are brought together
+ * by a stable sort. Single elements: a float32 array stands for the part of x that is reached,
+ * unless that part is far larger than the number of positions. */
 #ifndef TX_INDEX_ACCUMULATE_H
 #define TX_INDEX_ACCUMULATE_H
 
@@ -100,7 +102,7 @@ static void txi_halves_task(void *ctx, int64_t k) {
     }
 }
 
-static int txi_accumulate_halves(tx_index *j) {
+static int txi_half_rows(tx_index *j) {
     size_t bytes = 2 * (size_t)j->npos * sizeof(txi_pair);
     txi_pair *a = (txi_pair *)tx_scratch_alloc(bytes);
     int64_t xo[TXI_POS], yo[TXI_POS];
@@ -122,6 +124,69 @@ static int txi_accumulate_halves(tx_index *j) {
     tx_parallel_for(h.pieces, txi_halves_task, &h, 4 * txi_cost_us(j, (double)j->npos));
     tx_scratch_free(a, bytes);
     return 0;
+}
+
+typedef struct txi_sums {
+    const tx_index *j;
+    char *x;       /* the first half that may be reached */
+    float *acc;
+    int64_t span;
+} txi_sums;
+
+static void txi_begin_task(void *ctx, int64_t chunk) {
+    const txi_sums *s = (const txi_sums *)ctx;
+    int64_t a = chunk * 65536, n = s->span - a < 65536 ? s->span - a : 65536;
+    s->j->widen(s->acc + a, s->x + 2 * a, n);
+}
+
+/* Rounds the sums that have changed; other memory between them is left alone. */
+static void txi_settle_task(void *ctx, int64_t chunk) {
+    const txi_sums *s = (const txi_sums *)ctx;
+    float old[1024];
+    uint16_t out[1024];
+    int64_t a = chunk * 65536, end = a + 65536 < s->span ? a + 65536 : s->span;
+    for (; a < end; a += 1024) {
+        int64_t n = end - a < 1024 ? end - a : 1024;
+        s->j->widen(old, s->x + 2 * a, n);
+        s->j->narrow(out, s->acc + a, n);
+        for (int64_t t = 0; t < n; t++)
+            if (memcmp(&old[t], &s->acc[a + t], 4)) memcpy(s->x + 2 * (a + t), &out[t], 2);
+    }
+}
+
+static void txi_reach(int64_t stride, int64_t size, int64_t *lo, int64_t *hi) {
+    int64_t s = stride * (size - 1);
+    if (s < 0) *lo += s;
+    else *hi += s;
+}
+
+static int txi_half_elements(tx_index *j) {
+    /* bounds of what may be reached: linear parts, and the axes of the index arrays */
+    int64_t lo = 0, hi = 0;
+    for (int d = 0; d < j->b.n; d++) txi_reach(j->b.x[d], j->b.size[d], &lo, &hi);
+    for (int d = 0; d < j->o.n; d++) txi_reach(j->o.x[d], j->o.size[d], &lo, &hi);
+    for (int a = 0; a < j->nix; a++) txi_reach(j->ix[a].xs, j->ix[a].size, &lo, &hi);
+    txi_sums s = {j, j->x + lo, NULL, (hi - lo) / 2 + 1};
+    if (s.span > 16 * j->npos * j->nouter + 4096) return txi_half_rows(j);
+    s.acc = (float *)tx_scratch_alloc((size_t)s.span * 4);
+    if (!s.acc) return 2;
+    int64_t blocks = (s.span + 65535) / 65536;
+    tx_parallel_for(blocks, txi_begin_task, &s, (double)s.span * 3e-4);
+    /* the same job on the sums: x has items of twice the size */
+    tx_index w = *j;
+    tx_ixarray arrays[64];
+    w.ix = arrays;
+    w.x = (char *)s.acc - 2 * lo;
+    for (int d = 0; d < w.b.n; d++) w.b.x[d] *= 2;
+    for (int d = 0; d < w.o.n; d++) w.o.x[d] *= 2;
+    for (int a = 0; a < w.nix; a++) {
+        arrays[a] = j->ix[a];
+        arrays[a].xs *= 2;
+    }
+    tx_parallel_for(w.pieces, txi_scatter_task, &w, 2 * txi_cost_us(j, (double)j->npos));
+    if (!w.bad) tx_parallel_for(blocks, txi_settle_task, &s, (double)s.span * 5e-4);
+    tx_scratch_free(s.acc, (size_t)s.span * 4);
+    return w.bad;
 }
 
 #endif

@@ -1,288 +1,12 @@
-/* Indexed moves: gather, scatter, accumulation and fill through index arrays or a mask.
- *
- * One description serves them all. x is the side that is indexed, y the dense side. Positions
- * of the index (dimensions b) say where in x: a linear part (stride b.x) plus, for every index
- * array, its value times the stride of the axis it indexes; or, with a mask, the linear part
- * where the mask is true. Every position moves a block of o times i elements: o are the
- * dimensions walked outside of the positions, i those inside. All strides are in bytes.
- *
- * Which thread does what never shows in the result: tasks write disjoint elements of x, and
- * each element sees its positions in order (of several writes the last wins, sums are formed
- * in order). */
+/* Gather, scatter and accumulation through index arrays: blocks of elements, tasks, checks. See
+ * index_positions.h for what a job is. */
 #ifndef TX_INDEX_KERNELS_H
 #define TX_INDEX_KERNELS_H
 
-#include "types.h"
-#include "alloc.h"
-#include "pool.h"
-
-#define TXI_POS 512          /* positions resolved at a time */
-#define TXI_MASK 16384       /* mask elements per task */
-#define TXI_TASK 262144      /* bytes moved per task, about */
-
-enum { TXI_GATHER, TXI_SCATTER, TXI_ADD };
-
-typedef struct tx_ixdims {
-    int32_t n;
-    int64_t size[TX_MAXDIM], x[TX_MAXDIM], y[TX_MAXDIM];
-} tx_ixdims;
-
-typedef struct tx_ixarray {
-    const char *p;
-    int64_t size;            /* of the axis that is indexed */
-    int64_t xs;              /* stride of that axis in x */
-    int32_t dtype;
-    int64_t st[TX_MAXDIM];   /* over b */
-} tx_ixarray;
-
-typedef struct tx_index {
-    int32_t kind, nix, log2, dtype;
-    char *x, *y;
-    tx_ixdims b, o, i;
-    tx_ixarray *ix;
-    const char *mask;        /* bytes; the index arrays are not used */
-    int64_t mst[TX_MAXDIM];
-    int64_t kstep;           /* y stride from one true element to the next */
-    int64_t *before;         /* true elements before each block of the mask */
-    const tx_move_fn *move;  /* by log2 of the item size */
-    tx_ew_fn add;            /* contiguous rows of dtype */
-    tx_cast_fn widen, narrow;/* halves: to and from float32 */
-    int32_t bad;             /* set when an index is out of range */
-    /* filled by the launcher */
-    int64_t npos, nouter, ninner, per, oper, pieces, icut;
-    int32_t split;           /* scatter: what the tasks divide */
-    int32_t splitdim;
-} tx_index;
-
-enum { TXI_ONE, TXI_BY_OUTER, TXI_BY_POSITION, TXI_BY_INNER, TXI_BY_VALUE };
-
-/* ---- dimensions ---------------------------------------------------------------------- */
-
-static int64_t txi_count(const tx_ixdims *d) {
-    int64_t n = 1;
-    for (int k = 0; k < d->n; k++) n *= d->size[k];
-    return n;
-}
-
-static void txi_drop(tx_ixdims *d, int k) {
-    for (int e = k; e + 1 < d->n; e++) {
-        d->size[e] = d->size[e + 1];
-        d->x[e] = d->x[e + 1];
-        d->y[e] = d->y[e + 1];
-    }
-    d->n--;
-}
-
-/* Merges neighbours that are walked as one; leaves out dimensions of length one. */
-static void txi_collapse(tx_ixdims *d) {
-    for (int k = 0; k < d->n;) {
-        if (d->size[k] == 1) txi_drop(d, k);
-        else k++;
-    }
-    for (int k = 0; k + 1 < d->n;) {
-        int64_t m = d->size[k + 1];
-        if (d->x[k] == d->x[k + 1] * m && d->y[k] == d->y[k + 1] * m) {
-            d->size[k + 1] = d->size[k] * m;
-            txi_drop(d, k);
-        } else k++;
-    }
-}
-
-static void txi_drop_b(tx_index *j, int k) {
-    for (int a = 0; a < j->nix; a++)
-        for (int e = k; e + 1 < j->b.n; e++) j->ix[a].st[e] = j->ix[a].st[e + 1];
-    for (int e = k; e + 1 < j->b.n; e++) j->mst[e] = j->mst[e + 1];
-    txi_drop(&j->b, k);
-}
-
-static void txi_collapse_b(tx_index *j) {
-    tx_ixdims *d = &j->b;
-    for (int k = 0; k < d->n;) {
-        if (d->size[k] == 1) txi_drop_b(j, k);
-        else k++;
-    }
-    for (int k = 0; k + 1 < d->n;) {
-        int64_t m = d->size[k + 1];
-        int ok = d->x[k] == d->x[k + 1] * m && d->y[k] == d->y[k + 1] * m;
-        if (j->mask) ok = ok && j->mst[k] == j->mst[k + 1] * m;
-        for (int a = 0; a < j->nix && ok; a++) ok = j->ix[a].st[k] == j->ix[a].st[k + 1] * m;
-        if (ok) {
-            d->size[k + 1] = d->size[k] * m;
-            txi_drop_b(j, k);
-        } else k++;
-    }
-    if (d->n == 0) { /* a single position */
-        d->n = 1;
-        d->size[0] = 1;
-        d->x[0] = d->y[0] = 0;
-        j->mst[0] = 0;
-        for (int a = 0; a < j->nix; a++) j->ix[a].st[0] = 0;
-    }
-}
-
-static void txi_prepare(tx_index *j) {
-    txi_collapse(&j->o);
-    txi_collapse(&j->i);
-    txi_collapse_b(j);
-    if (j->kind != TXI_ADD && j->i.n == 1) { /* a short contiguous block is one larger item */
-        int64_t isz = (int64_t)1 << j->log2, bytes = j->i.size[0] * isz;
-        if (j->i.x[0] == isz && j->i.y[0] == isz && (bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16)) {
-            j->log2 = bytes == 2 ? 1 : bytes == 4 ? 2 : bytes == 8 ? 3 : 4;
-            j->i.n = 0;
-        }
-    }
-    j->npos = txi_count(&j->b);
-    j->nouter = txi_count(&j->o);
-    j->ninner = txi_count(&j->i);
-    j->bad = 0;
-}
-
-static inline void txi_outer_at(const tx_index *j, int64_t o, int64_t *x, int64_t *y) {
-    int64_t a = 0, b = 0;
-    for (int d = j->o.n - 1; d >= 0; d--) {
-        int64_t c = o % j->o.size[d];
-        o /= j->o.size[d];
-        a += c * j->o.x[d];
-        b += c * j->o.y[d];
-    }
-    *x = a;
-    *y = b;
-}
-
-/* ---- positions ------------------------------------------------------------------------- */
-
-/* Adds the offsets of n indices to xo; where v0 is given, the indices go there too.
- * Returns 0 where one is out of range. */
-#define TXI_LOAD(T, WIDE)                                                            \
-    for (int64_t t = 0; t < n; t++) {                                                \
-        T raw;                                                                       \
-        memcpy(&raw, p + t * st, sizeof raw);                                        \
-        int64_t v = (int64_t)(WIDE)raw;                                              \
-        v += (v >> 63) & size;                                                       \
-        bad |= (uint64_t)v >= (uint64_t)size;                                        \
-        xo[t] += v * xs;                                                             \
-        if (v0) v0[t] = v;                                                           \
-    }                                                                                \
-    break
-
-static int txi_load(const tx_ixarray *a, const char *p, int64_t st, int64_t n, int64_t *xo, int64_t *v0) {
-    const int64_t size = a->size, xs = a->xs;
-    int bad = 0;
-    switch (a->dtype) {
-    case TX_I64: TXI_LOAD(int64_t, int64_t);
-    case TX_I32: TXI_LOAD(int32_t, int64_t);
-    case TX_I16: TXI_LOAD(int16_t, int64_t);
-    case TX_I8: TXI_LOAD(int8_t, int64_t);
-    case TX_U8: TXI_LOAD(uint8_t, int64_t);
-    case TX_U16: TXI_LOAD(uint16_t, int64_t);
-    case TX_U32: TXI_LOAD(uint32_t, int64_t);
-    default: /* beyond int64: out of range, not negative */
-        for (int64_t t = 0; t < n; t++) {
-            uint64_t v;
-            memcpy(&v, p + t * st, sizeof v);
-            bad |= v >= (uint64_t)size;
-            xo[t] += (int64_t)v * xs;
-            if (v0) v0[t] = (int64_t)v;
-        }
-    }
-    return !bad;
-}
-
-/* Resolves positions pos .. pos + n (n <= TXI_POS): offsets in x and y. Only positions whose
- * first index lies in lo .. hi are kept, in order. Returns their number, -1 for a bad index. */
-static int64_t txi_resolve(tx_index *j, int64_t pos, int64_t n, int64_t *xo, int64_t *yo, int64_t lo, int64_t hi) {
-    const int last = j->b.n - 1;
-    const int filter = lo > 0 || hi < INT64_MAX;
-    int64_t c[TX_MAXDIM], v0[TXI_POS], got = 0, r = pos;
-    for (int d = last; d >= 0; d--) {
-        c[d] = r % j->b.size[d];
-        r /= j->b.size[d];
-    }
-    while (n > 0) {
-        int64_t run = j->b.size[last] - c[last], x = 0, y = 0;
-        if (run > n) run = n;
-        for (int d = 0; d <= last; d++) {
-            x += c[d] * j->b.x[d];
-            y += c[d] * j->b.y[d];
-        }
-        const int64_t xs = j->b.x[last], ys = j->b.y[last];
-        for (int64_t t = 0; t < run; t++) xo[got + t] = x + t * xs;
-        for (int a = 0; a < j->nix; a++) {
-            const tx_ixarray *q = &j->ix[a];
-            const char *p = q->p;
-            for (int d = 0; d <= last; d++) p += c[d] * q->st[d];
-            if (!txi_load(q, p, q->st[last], run, xo + got, a == 0 && filter ? v0 : NULL)) {
-                __atomic_store_n(&j->bad, 1, __ATOMIC_RELAXED);
-                return -1;
-            }
-        }
-        if (filter) {
-            int64_t base = got;
-            for (int64_t t = 0; t < run; t++) {
-                xo[got] = xo[base + t];
-                yo[got] = y + t * ys;
-                got += v0[t] >= lo && v0[t] < hi;
-            }
-        } else {
-            for (int64_t t = 0; t < run; t++) yo[got + t] = y + t * ys;
-            got += run;
-        }
-        n -= run;
-        c[last] += run;
-        for (int d = last; d > 0 && c[d] == j->b.size[d]; d--) {
-            c[d] = 0;
-            c[d - 1]++;
-        }
-    }
-    return got;
-}
-
-/* The true ones among mask elements pos .. pos + n: offsets in x; returns their number. */
-static int64_t txi_true(const tx_index *j, int64_t pos, int64_t n, int64_t *xo) {
-    const int last = j->b.n - 1;
-    int64_t c[TX_MAXDIM], got = 0, r = pos;
-    for (int d = last; d >= 0; d--) {
-        c[d] = r % j->b.size[d];
-        r /= j->b.size[d];
-    }
-    while (n > 0) {
-        int64_t run = j->b.size[last] - c[last], x = 0;
-        const char *m = j->mask;
-        if (run > n) run = n;
-        for (int d = 0; d <= last; d++) {
-            x += c[d] * j->b.x[d];
-            m += c[d] * j->mst[d];
-        }
-        const int64_t xs = j->b.x[last], ms = j->mst[last];
-        int64_t t = 0;
-        if (ms == 1) {
-            for (; t + 8 <= run; t += 8) {
-                uint64_t w;
-                memcpy(&w, m + t, 8);
-                if (w == 0) continue;
-                for (int e = 0; e < 8; e++) {
-                    xo[got] = x + (t + e) * xs;
-                    got += m[t + e] != 0;
-                }
-            }
-        }
-        for (; t < run; t++) {
-            xo[got] = x + t * xs;
-            got += m[t * ms] != 0;
-        }
-        n -= run;
-        c[last] += run;
-        for (int d = last; d > 0 && c[d] == j->b.size[d]; d--) {
-            c[d] = 0;
-            c[d - 1]++;
-        }
-    }
-    return got;
-}
+#include "index_positions.h"
+#include "index_lines.h"
 
 /* ---- one block of elements ---------------------------------------------------------------- */
-
-typedef struct { uint64_t lo, hi; } txi_u128;
 
 #define TXI_ELEMENTS(N, T)                                                                          \
     static void txi_gather_##N(const char *x, const int64_t *xo, char *y, const int64_t *yo, int64_t n) { \
@@ -378,6 +102,16 @@ static void txi_add_items(int dtype, char *x, const int64_t *xo, const char *y, 
     }
 }
 
+/* x holds float32 sums of halves */
+static void txi_add_halves(int dtype, char *x, const int64_t *xo, const char *y, const int64_t *yo, int64_t n) {
+    for (int64_t t = 0; t < n; t++) {
+        float a;
+        memcpy(&a, x + xo[t], 4);
+        a += txi_half(dtype, y + yo[t]);
+        memcpy(x + xo[t], &a, 4);
+    }
+}
+
 /* One row of n elements. */
 static inline void txi_row(const tx_index *j, char *x, int64_t xs, char *y, int64_t ys, int64_t n) {
     const int64_t isz = (int64_t)1 << j->log2;
@@ -427,7 +161,8 @@ static void txi_positions(const tx_index *j, const tx_ixdims *i, const int64_t *
         txi_outer_at(j, o, &xa, &ya);
         char *x = j->x + xa, *y = j->y + ya;
         if (i->n == 0) {
-            if (j->kind == TXI_ADD) txi_add_items(j->dtype, x, xo, y, yo, n);
+            if (j->kind == TXI_ADD && tx_is_half(j->dtype)) txi_add_halves(j->dtype, x, xo, y, yo, n);
+            else if (j->kind == TXI_ADD) txi_add_items(j->dtype, x, xo, y, yo, n);
             else if (j->kind == TXI_SCATTER) txi_items(j->log2, x, xo, y, yo, n);
             else if (dense) txi_items_dense(j->log2, y + yo[0], x, xo, n);
             else txi_items(j->log2, y, yo, x, xo, n);
@@ -469,6 +204,11 @@ static void txi_gather_task(void *ctx, int64_t chunk) {
     const int dense = j->b.n == 1 && j->b.y[0] == (int64_t)1 << j->log2;
     if (o1 > j->nouter) o1 = j->nouter;
     if (p1 > j->npos) p1 = j->npos;
+    txi_line_fn line = txi_line_kernel(j);
+    if (line) {
+        if (!txi_lines(j, line, p0, p1, o0, o1, 0, INT64_MAX)) __atomic_store_n(&j->bad, 1, __ATOMIC_RELAXED);
+        return;
+    }
     for (int64_t p = p0; p < p1 && !__atomic_load_n(&j->bad, __ATOMIC_RELAXED); p += TXI_POS) {
         int64_t n = p1 - p < TXI_POS ? p1 - p : TXI_POS;
         if (txi_resolve(j, p, n, xo, yo, 0, INT64_MAX) < 0) return;
@@ -544,6 +284,11 @@ static void txi_scatter_task(void *ctx, int64_t k) {
     }
     mine.x += xa;
     mine.y += ya;
+    txi_line_fn line = txi_line_kernel(&mine);
+    if (line) {
+        txi_lines(&mine, line, 0, mine.npos, o0, o1, lo, hi);
+        return;
+    }
     for (int64_t p = 0; p < mine.npos; p += TXI_POS) {
         int64_t m = mine.npos - p < TXI_POS ? mine.npos - p : TXI_POS;
         m = txi_resolve(&mine, p, m, xo, yo, lo, hi);
@@ -586,20 +331,88 @@ static void txi_choose_split(tx_index *j, int64_t threads) {
     }
 }
 
+/* Range of n contiguous indices, for the usual dtypes. */
+#define TXI_RANGE(N, T)                                                              \
+    TXI_HOT static int txi_range_##N(const char *p, int64_t n, int64_t size) {       \
+        int64_t bad = 0;                                                             \
+        for (int64_t t = 0; t < n; t++) {                                            \
+            T raw;                                                                   \
+            memcpy(&raw, p + t * (int64_t)sizeof raw, sizeof raw);                   \
+            int64_t k = (int64_t)raw;                                                \
+            bad |= (k < -size) | (k >= size);                                        \
+        }                                                                            \
+        return !bad;                                                                 \
+    }
+
+TXI_RANGE(8, int64_t)
+TXI_RANGE(4, int32_t)
+
+typedef struct txi_check {
+    const tx_ixarray *q;
+    int32_t n;
+    int64_t size[TX_MAXDIM], st[TX_MAXDIM], rows, per;
+    int32_t bad;
+} txi_check;
+
 static void txi_check_task(void *ctx, int64_t chunk) {
-    tx_index *j = (tx_index *)ctx;
-    int64_t xo[TXI_POS], yo[TXI_POS];
-    for (int64_t p = chunk * 65536; p < j->npos && p < (chunk + 1) * 65536; p += TXI_POS) {
-        if (__atomic_load_n(&j->bad, __ATOMIC_RELAXED)) return;
-        if (txi_resolve(j, p, j->npos - p < TXI_POS ? j->npos - p : TXI_POS, xo, yo, 0, INT64_MAX) < 0) return;
+    txi_check *c = (txi_check *)ctx;
+    const int last = c->n - 1;
+    const int isz = tx_item_size[c->q->dtype];
+    int64_t xo[TXI_POS];
+    tx_ixarray plain = *c->q;
+    plain.xs = 0;
+    for (int64_t r = chunk * c->per; r < c->rows && r < (chunk + 1) * c->per; r++) {
+        const char *p = c->q->p;
+        int64_t q = r, n = c->size[last], st = c->st[last];
+        for (int d = last - 1; d >= 0; d--) {
+            p += q % c->size[d] * c->st[d];
+            q /= c->size[d];
+        }
+        if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) return;
+        int ok = 1;
+        if (c->q->dtype == TX_I64 && st == isz) ok = txi_range_8(p, n, c->q->size);
+        else if (c->q->dtype == TX_I32 && st == isz) ok = txi_range_4(p, n, c->q->size);
+        else
+            for (int64_t t = 0; t < n && ok; t += TXI_POS)
+                ok = txi_load(&plain, p + t * st, st, n - t < TXI_POS ? n - t : TXI_POS, xo, NULL);
+        if (!ok) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);
     }
 }
 
 /* Are all indices in range? To be asked before anything is written. */
 static int tx_index_check(tx_index *j) {
     txi_prepare(j);
-    tx_parallel_for((j->npos + 65535) / 65536, txi_check_task, j, (double)j->npos * 1e-3 * j->nix);
-    return !j->bad;
+    for (int a = 0; a < j->nix && j->npos; a++) {
+        txi_check c = {.q = &j->ix[a], .n = 0, .bad = 0};
+        for (int d = 0; d < j->b.n; d++) { /* its own axes, merged */
+            int64_t n = j->b.size[d], st = j->ix[a].st[d];
+            if (n == 1 || st == 0) continue;
+            if (c.n && c.st[c.n - 1] == st * n) {
+                c.size[c.n - 1] *= n;
+                c.st[c.n - 1] = st;
+            } else {
+                c.size[c.n] = n;
+                c.st[c.n++] = st;
+            }
+        }
+        if (c.n == 0) {
+            c.size[0] = 1;
+            c.st[c.n++] = 0;
+        }
+        if (c.size[c.n - 1] > 65536 && c.size[c.n - 1] % 65536 == 0) { /* long lines in pieces */
+            c.size[c.n] = 65536;
+            c.st[c.n] = c.st[c.n - 1];
+            c.size[c.n - 1] /= 65536;
+            c.st[c.n - 1] *= 65536;
+            c.n++;
+        }
+        c.rows = 1;
+        for (int d = 0; d + 1 < c.n; d++) c.rows *= c.size[d];
+        c.per = 65536 / c.size[c.n - 1] + 1;
+        tx_parallel_for((c.rows + c.per - 1) / c.per, txi_check_task, &c, (double)(c.rows * c.size[c.n - 1]) * 5e-4);
+        if (c.bad) return 0;
+    }
+    return 1;
 }
 
 /* The first position with an index out of range: which array and what it holds. */
@@ -640,8 +453,8 @@ static int tx_index_first_bad(tx_index *j, int64_t *value) {
 static int tx_index_scatter(tx_index *j) {
     txi_prepare(j);
     if (!j->npos || !j->nouter || !j->ninner) return 0;
-    if (j->kind == TXI_ADD && tx_is_half(j->dtype)) return txi_accumulate_halves(j);
     txi_choose_split(j, tx_get_num_threads());
+    if (j->kind == TXI_ADD && tx_is_half(j->dtype)) return j->i.n ? txi_half_rows(j) : txi_half_elements(j);
     tx_parallel_for(j->pieces, txi_scatter_task, j, txi_cost_us(j, (double)j->npos));
     return j->bad;
 }

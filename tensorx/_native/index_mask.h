@@ -68,12 +68,137 @@ static void tx_mask_done(tx_index *j) {
     j->before = NULL;
 }
 
+/* ---- contiguous masks over contiguous elements ------------------------------------------ */
+
+#define TXI_ALL 0x0101010101010101ull
+
+/* Length of the run of true words (of 8 elements) that starts at m. */
+static inline int64_t txi_true_run(const char *m, int64_t n) {
+    int64_t r = 0;
+    uint64_t w;
+    while (r + 8 <= n) {
+        memcpy(&w, m + r, 8);
+        if (w != TXI_ALL) break;
+        r += 8;
+    }
+    return r;
+}
+
+/* compress: y takes the elements under the mask; expand: the elements under the mask take y;
+ * both stop after limit elements. cover: they all take one value. */
+#define TXI_MASKED(N, T)                                                                           \
+    TXI_HOT static void txi_compress_##N(const T *x, const char *m, int64_t n, T *y, int64_t limit) { \
+        int64_t t = 0, k = 0;                                                                      \
+        while (t + 8 <= n && k + 8 <= limit) {                                                     \
+            uint64_t w;                                                                            \
+            memcpy(&w, m + t, 8);                                                                  \
+            if (w == 0) { t += 8; continue; }                                                      \
+            if (w == TXI_ALL) {                                                                    \
+                int64_t r = txi_true_run(m + t, n - t);                                            \
+                if (r > limit - k) r = limit - k;                                                  \
+                memcpy(y + k, x + t, (size_t)r * sizeof(T));                                       \
+                k += r;                                                                            \
+                t += r;                                                                            \
+                continue;                                                                          \
+            }                                                                                      \
+            for (int e = 0; e < 8; e++) {                                                          \
+                y[k] = x[t + e];                                                                   \
+                k += m[t + e] != 0;                                                                \
+            }                                                                                      \
+            t += 8;                                                                                \
+        }                                                                                          \
+        for (; t < n && k < limit; t++)                                                            \
+            if (m[t]) y[k++] = x[t];                                                               \
+    }                                                                                              \
+    TXI_HOT static void txi_expand_##N(T *x, const char *m, int64_t n, const T *y, int64_t limit) { \
+        int64_t t = 0, k = 0;                                                                      \
+        while (t + 8 <= n && k + 8 <= limit) {                                                     \
+            uint64_t w;                                                                            \
+            memcpy(&w, m + t, 8);                                                                  \
+            if (w == 0) { t += 8; continue; }                                                      \
+            if (w == TXI_ALL) {                                                                    \
+                int64_t r = txi_true_run(m + t, n - t);                                            \
+                if (r > limit - k) r = limit - k;                                                  \
+                memcpy(x + t, y + k, (size_t)r * sizeof(T));                                       \
+                k += r;                                                                            \
+                t += r;                                                                            \
+                continue;                                                                          \
+            }                                                                                      \
+            for (int e = 0; e < 8; e++) {                                                          \
+                T b = (T)-(T)(m[t + e] != 0);                                                      \
+                x[t + e] = (T)((y[k] & b) | (x[t + e] & (T)~b));                                   \
+                k += m[t + e] != 0;                                                                \
+            }                                                                                      \
+            t += 8;                                                                                \
+        }                                                                                          \
+        for (; t < n && k < limit; t++)                                                            \
+            if (m[t]) x[t] = y[k++];                                                               \
+    }                                                                                              \
+    TXI_HOT static void txi_cover_##N(T *x, const char *m, int64_t n, T v) {                       \
+        int64_t t = 0;                                                                             \
+        while (t + 8 <= n) {                                                                       \
+            uint64_t w;                                                                            \
+            memcpy(&w, m + t, 8);                                                                  \
+            if (w == 0) { t += 8; continue; }                                                      \
+            if (w == TXI_ALL) {                                                                    \
+                int64_t r = txi_true_run(m + t, n - t);                                            \
+                for (int64_t e = 0; e < r; e++) x[t + e] = v;                                      \
+                t += r;                                                                            \
+                continue;                                                                          \
+            }                                                                                      \
+            for (int e = 0; e < 8; e++) {                                                          \
+                T b = (T)-(T)(m[t + e] != 0);                                                      \
+                x[t + e] = (T)((v & b) | (x[t + e] & (T)~b));                                      \
+            }                                                                                      \
+            t += 8;                                                                                \
+        }                                                                                          \
+        for (; t < n; t++)                                                                         \
+            if (m[t]) x[t] = v;                                                                    \
+    }
+
+TXI_MASKED(0, uint8_t)
+TXI_MASKED(1, uint16_t)
+TXI_MASKED(2, uint32_t)
+TXI_MASKED(3, uint64_t)
+
+#define TXI_MASKED_CASE(N, T)                                                                      \
+    case N: {                                                                                      \
+        T *x = (T *)(void *)(j->x + pos * (int64_t)sizeof(T));                                     \
+        if (j->kstep == 0) {                                                                       \
+            T v;                                                                                   \
+            memcpy(&v, j->y, sizeof v);                                                            \
+            txi_cover_##N(x, j->mask + pos, n, v);                                                 \
+        } else {                                                                                   \
+            T *y = (T *)(void *)(j->y + k * (int64_t)sizeof(T));                                   \
+            if (j->kind == TXI_GATHER) txi_compress_##N(x, j->mask + pos, n, y, limit);            \
+            else txi_expand_##N(x, j->mask + pos, n, y, limit);                                    \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+
+/* A block of such a mask at once; 0 where the general way has to be taken. k and limit: how many
+ * elements of y come before, and how many the block has. */
+static int txi_mask_plain(const tx_index *j, int64_t pos, int64_t n, int64_t k, int64_t limit) {
+    const int64_t isz = (int64_t)1 << j->log2;
+    if (j->b.n != 1 || j->mst[0] != 1 || j->b.x[0] != isz || j->nouter != 1 || j->i.n || j->kind == TXI_ADD) return 0;
+    if (j->kstep != isz && !(j->kstep == 0 && j->kind == TXI_SCATTER)) return 0;
+    if (((uintptr_t)j->x | (uintptr_t)j->y) & (uintptr_t)(isz - 1)) return 0;
+    switch (j->log2) {
+        TXI_MASKED_CASE(0, uint8_t)
+        TXI_MASKED_CASE(1, uint16_t)
+        TXI_MASKED_CASE(2, uint32_t)
+        TXI_MASKED_CASE(3, uint64_t)
+    default: return 0;
+    }
+}
+
 static void txi_mask_task(void *ctx, int64_t chunk) {
     tx_index *j = (tx_index *)ctx;
     int64_t xo[TXI_POS + 8], yo[TXI_POS + 8], k = j->before ? j->before[chunk] : 0;
     int64_t end = (chunk + 1) * TXI_MASK < j->npos ? (chunk + 1) * TXI_MASK : j->npos;
     const int dense = j->kstep == (int64_t)1 << j->log2;
     if (j->before && j->before[chunk] == j->before[chunk + 1]) return;
+    if (txi_mask_plain(j, chunk * TXI_MASK, end - chunk * TXI_MASK, k, j->before ? j->before[chunk + 1] - k : 0)) return;
     for (int64_t p = chunk * TXI_MASK; p < end; p += TXI_POS) {
         int64_t n = txi_true(j, p, end - p < TXI_POS ? end - p : TXI_POS, xo);
         if (j->before && k + n > j->before[chunk + 1]) n = j->before[chunk + 1] - k; /* the mask changed under us */
@@ -104,7 +229,7 @@ typedef struct tx_nonzero {
     int64_t npos;
 } tx_nonzero;
 
-static void txi_nonzero_task(void *ctx, int64_t chunk) {
+TXI_HOT static void txi_nonzero_task(void *ctx, int64_t chunk) {
     const tx_nonzero *z = (const tx_nonzero *)ctx;
     const int last = z->nd - 1;
     int64_t pos = chunk * TXI_MASK, n = z->npos - pos < TXI_MASK ? z->npos - pos : TXI_MASK;
@@ -119,7 +244,20 @@ static void txi_nonzero_task(void *ctx, int64_t chunk) {
         const char *m = z->mask;
         if (run > n) run = n;
         for (int d = 0; d <= last; d++) m += c[d] * z->mst[d];
-        for (int64_t t = 0; t < run && k < stop; t++) {
+        int64_t t = 0;
+        if (last == 0 && z->mst[0] == 1 && z->step == 1) {
+            int64_t *out = z->out[0];
+            while (t + 8 <= run && k + 8 <= stop) {
+                uint64_t w;
+                memcpy(&w, m + t, 8);
+                for (int e = 0; e < 8 && w; e++) {
+                    out[k] = c[0] + t + e;
+                    k += m[t + e] != 0;
+                }
+                t += 8;
+            }
+        }
+        for (; t < run && k < stop; t++) {
             if (!m[t * z->mst[last]]) continue;
             for (int d = 0; d < last; d++) z->out[d][k * z->step] = c[d];
             z->out[last][k * z->step] = c[last] + t;

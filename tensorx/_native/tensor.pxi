@@ -312,6 +312,8 @@ cdef class Tensor:
     def __getitem__(self, index):
         cdef Tensor r = basic_index(self, index)
         if r is None:
+            if not self.rg:
+                return pick(self, index, "getitem", True).gather()
             return HOOKS.getitem(self, index)
         if self.rg and grad_on():
             HOOKS.view(self, r, "getitem", index)

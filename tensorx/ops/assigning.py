@@ -49,15 +49,18 @@ def _rank0(op, value):
 
 def _setitem(x, index, value):
     value = _operand("setitem", x, value)
+    if x.requires_grad or (isinstance(value, Tensor) and value.requires_grad):
+        inplace("setitem", x, (value,), lambda: _put(x, index, value), index=index)
+    else:
+        _put(x, index, value)
 
-    def run():
-        if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.ndim and index.shape == x.shape:
-            if not (isinstance(value, Tensor) and value.ndim):
-                _fill_where("setitem", x, index, value)
-                return
-        _core.index_put(x, index, value)
 
-    inplace("setitem", x, (value,), run, index=index)
+def _put(x, index, value):
+    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.ndim and index.shape == x.shape:
+        if not (isinstance(value, Tensor) and value.ndim):
+            _fill_where("setitem", x, index, value)
+            return
+    _core.index_put(x, index, value)
 
 
 _core.hooks.setitem = _setitem
