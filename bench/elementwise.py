@@ -8,7 +8,6 @@ Prints best and median of 5 and the ratio of tensorx to each peer; writes bench/
 from __future__ import annotations
 
 import _harness
-
 import tensorx as tx
 
 N = 2**24

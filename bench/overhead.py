@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import _harness
-
 import tensorx as tx
 
 
