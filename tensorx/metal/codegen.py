@@ -170,6 +170,9 @@ class _Emitter(rowlang.Emitter):
             raise ValueError(f"{value} in an integer expression")
         return f"{_SUFFIX_TYPE[suffix]}({int(value)})"
 
+    def call(self, name: str, suffix: str, *args: str) -> str:
+        return f"{'C' if suffix == 'c64' else ''}{name}({', '.join(args)})"
+
     def temporary(self, suffix: str, text: str) -> str:
         name = f"{self.prefix}_{len(self.lines)}"
         self.lines.append(f"const {_SUFFIX_TYPE[suffix]} {name} = {text};")
@@ -288,8 +291,8 @@ def template(name: str) -> str:
         return f.read()
 
 
-_DEFINED = re.compile(r"^inline \w+ ([A-Z][A-Z0-9]*)\(", re.MULTILINE)
-_CALLED = re.compile(r"\b([A-Z][A-Z0-9]+|two_sum|fast_two_sum|two_prod)\(")
+_DEFINED = re.compile(r"^inline \w+ (\w+)\(", re.MULTILINE)
+_CALLED = re.compile(r"\b(\w+)\(")
 
 
 @functools.cache
@@ -317,16 +320,11 @@ def integer_prelude(dtype: str) -> str:
 def prelude(body: str, dtypes: Iterable[str]) -> str:
     """Header and those parts of the prelude that a kernel's body needs."""
     used = set(_CALLED.findall(body))
+    wanted: set[str] = set()
+    for part, needs in _NEEDS.items():
+        if used & (_defines(part) - _defines("base")):
+            wanted |= {part, *needs}
     dtypes = set(dtypes)
-    parts = []
-    for part in ("exp", "trig", "special"):
-        if used & (_defines(part) - _defines("base")) or (part == "exp" and used & {"two_sum", "fast_two_sum", "two_prod"}):
-            parts.append(part)
-    if "complex64" in dtypes:
-        parts.append("complex")
-    wanted = set(parts)
-    for part in parts:
-        wanted.update(_NEEDS[part])
     text = [HEADER, template("prelude_base")]
     text += [integer_prelude(name) for name in INTEGERS if name in dtypes]
     text += [template("prelude_" + part) for part in ("exp", "trig", "special", "complex") if part in wanted]

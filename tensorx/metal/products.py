@@ -33,7 +33,7 @@ def _kind(dtype: str) -> _Kind:
     if dtype in FLOATS:
         return _Kind("float", "0.0f", "fma(a[p], b[q], acc[p * EACH + q])", "float32")
     if dtype == "complex64":
-        return _Kind("float2", "float2(0.0f, 0.0f)", "ADD(acc[p * EACH + q], MUL(a[p], b[q]))", "complex64")
+        return _Kind("float2", "float2(0.0f, 0.0f)", "CADD(acc[p * EACH + q], CMUL(a[p], b[q]))", "complex64")
     if dtype == "bool":
         raise ValueError("the product of booleans is not defined")
     wide = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"  # unsigned, so that it wraps

@@ -110,11 +110,11 @@ def rule(op: str, dtype: str) -> Rule:
         if dtype == "complex64" and op in ("sum", "mean"):
             value = "float2(pair_value(float2(s.x, s.y)), pair_value(float2(s.z, s.w)))"
             if op == "mean":
-                value = f"DIVR({value}, float(count))"
+                value = f"CDIVR({value}, float(count))"
             return Rule("float4", "float4(0.0f, 0.0f, 0.0f, 0.0f)", "add_pairs(s, x)", "merge_pairs(s, t)", value,
                         "complex64", definitions=_PAIRS)  # fmt: skip
         if dtype in FLOATS or dtype == "complex64":
-            term = {"sumsq": "x.x * x.x + x.y * x.y" if dtype == "complex64" else "x * x", "sumabs": "ABS(x)"}.get(op, "x")
+            term = {"sumsq": "x.x * x.x + x.y * x.y" if dtype == "complex64" else "x * x", "sumabs": "CABS(x)" if dtype == "complex64" else "ABS(x)"}.get(op, "x")
             value = "pair_value(s)" if op != "mean" else "pair_value(s) / float(count)"
             return Rule("float2", "float2(0.0f, 0.0f)", f"add_pair(s, {term})", "merge_pair(s, t)", value, "float32",
                         definitions=_PAIRS)  # fmt: skip
@@ -127,7 +127,7 @@ def rule(op: str, dtype: str) -> Rule:
                     "int64" if signed else "uint64")  # fmt: skip
     if op == "prod":
         if dtype == "complex64":
-            return Rule("float2", "float2(1.0f, 0.0f)", "MUL(s, x)", "MUL(s, t)", "s", "complex64")
+            return Rule("float2", "float2(1.0f, 0.0f)", "CMUL(s, x)", "CMUL(s, t)", "s", "complex64")
         if dtype in FLOATS:
             return Rule("float2", "float2(1.0f, 0.0f)", "times_value(s, x)", "times_pair(s, t)", "unscaled(s)", "float32",
                         definitions=_SCALED)  # fmt: skip

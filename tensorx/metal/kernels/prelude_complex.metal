@@ -1,11 +1,11 @@
-// complex64 as float2 (x real, y imaginary). The generator writes operators on complex operands as calls:
-// ADD SUB MUL DIV NEG EQ, with an R on the side where one operand is real. A real operand must not bring
-// in an imaginary zero: inf * (0 + 0j) is NaN.
+// complex64 as float2 (x real, y imaginary). A function of the row language is C and its name here, and so
+// are the operators on complex operands: CADD CSUB CMUL CDIV CNEG CEQ, with an R on the side where one operand
+// is real. A real operand must not bring in an imaginary zero: inf * (0 + 0j) is NaN.
 
-inline float2 ADD(float2 a, float2 b) { return float2(a.x + b.x, a.y + b.y); }
-inline float2 SUB(float2 a, float2 b) { return float2(a.x - b.x, a.y - b.y); }
-inline float2 NEG(float2 a) { return float2(-a.x, -a.y); }
-inline float2 MUL(float2 a, float2 b)
+inline float2 CADD(float2 a, float2 b) { return float2(a.x + b.x, a.y + b.y); }
+inline float2 CSUB(float2 a, float2 b) { return float2(a.x - b.x, a.y - b.y); }
+inline float2 CNEG(float2 a) { return float2(-a.x, -a.y); }
+inline float2 CMUL(float2 a, float2 b)
 {
     float p = a.x * b.x;
     float q = a.y * b.y;
@@ -14,7 +14,7 @@ inline float2 MUL(float2 a, float2 b)
     return float2(p - q, r + s);
 }
 // Smith's algorithm: no overflow where the quotient has none
-inline float2 DIV(float2 a, float2 b)
+inline float2 CDIV(float2 a, float2 b)
 {
     float p = ABS(b.x);
     float q = ABS(b.y);
@@ -30,40 +30,40 @@ inline float2 DIV(float2 a, float2 b)
     float im = wide ? a.y - v : v - a.x;
     return float2(re * s, im * s);
 }
-inline float2 ADDR(float2 a, float r) { return float2(a.x + r, a.y); }
-inline float2 SUBR(float2 a, float r) { return float2(a.x - r, a.y); }
-inline float2 RSUB(float r, float2 a) { return float2(r - a.x, -a.y); }
-inline float2 MULR(float2 a, float r) { return float2(a.x * r, a.y * r); }
-inline float2 DIVR(float2 a, float r) { return float2(a.x / r, a.y / r); }
-inline float2 RDIV(float r, float2 a) { return DIV(float2(r, 0.0f), a); }
-inline bool EQ(float2 a, float2 b) { return a.x == b.x && a.y == b.y; }
+inline float2 CADDR(float2 a, float r) { return float2(a.x + r, a.y); }
+inline float2 CSUBR(float2 a, float r) { return float2(a.x - r, a.y); }
+inline float2 CRSUB(float r, float2 a) { return float2(r - a.x, -a.y); }
+inline float2 CMULR(float2 a, float r) { return float2(a.x * r, a.y * r); }
+inline float2 CDIVR(float2 a, float r) { return float2(a.x / r, a.y / r); }
+inline float2 CRDIV(float r, float2 a) { return CDIV(float2(r, 0.0f), a); }
+inline bool CEQ(float2 a, float2 b) { return a.x == b.x && a.y == b.y; }
 
-inline bool ISNAN(float2 z) { return ISNAN(z.x) || ISNAN(z.y); }
-inline bool ISINF(float2 z) { return ISINF(z.x) || ISINF(z.y); }
-inline bool ISFINITE(float2 z) { return ISFINITE(z.x) && ISFINITE(z.y); }
-inline float ABS(float2 z) { return HYPOT(z.x, z.y); }
-inline float2 CONJ(float2 z) { return float2(z.x, -z.y); }
-inline float REAL(float2 z) { return z.x; }
-inline float IMAG(float2 z) { return z.y; }
-inline float2 RINT(float2 z) { return float2(rint(z.x), rint(z.y)); }
-inline float2 SQUARE(float2 z) { return MUL(z, z); }
-inline float2 SIGN(float2 z)
+inline bool CISNAN(float2 z) { return ISNAN(z.x) || ISNAN(z.y); }
+inline bool CISINF(float2 z) { return ISINF(z.x) || ISINF(z.y); }
+inline bool CISFINITE(float2 z) { return ISFINITE(z.x) && ISFINITE(z.y); }
+inline float CABS(float2 z) { return HYPOT(z.x, z.y); }
+inline float2 CCONJ(float2 z) { return float2(z.x, -z.y); }
+inline float CREAL(float2 z) { return z.x; }
+inline float CIMAG(float2 z) { return z.y; }
+inline float2 CRINT(float2 z) { return float2(rint(z.x), rint(z.y)); }
+inline float2 CSQUARE(float2 z) { return CMUL(z, z); }
+inline float2 CSIGN(float2 z)
 {
-    float a = ABS(z);
+    float a = CABS(z);
     if (ISINF(a)) { // one infinite part outweighs a finite one; two have no direction
         bool re = ISINF(z.x);
         bool im = ISINF(z.y);
-        a = (re && im) || ISNAN(z) ? NAN : 1.0f;
+        a = (re && im) || CISNAN(z) ? NAN : 1.0f;
         z = float2(re ? COPYSIGN(1.0f, z.x) : 0.0f * z.x, im ? COPYSIGN(1.0f, z.y) : 0.0f * z.y);
     }
     return a == 0.0f ? float2(0.0f, 0.0f) : float2(z.x / a, z.y / a);
 }
-inline float2 MULG(float2 g, float2 f)
+inline float2 CMULG(float2 g, float2 f)
 {
-    float2 p = MUL(g, f);
-    return g.x == 0.0f && g.y == 0.0f && !ISFINITE(f) ? float2(0.0f, 0.0f) : p;
+    float2 p = CMUL(g, f);
+    return g.x == 0.0f && g.y == 0.0f && !CISFINITE(f) ? float2(0.0f, 0.0f) : p;
 }
-inline float2 SQRT(float2 z)
+inline float2 CSQRT(float2 z)
 {
     float a = ABS(z.x);
     float b = ABS(z.y);
@@ -86,8 +86,8 @@ inline float2 SQRT(float2 z)
     u = u * down;
     return z.x < 0.0f ? float2(u, COPYSIGN(t, z.y)) : float2(t, COPYSIGN(u, z.y));
 }
-inline float2 RSQRT(float2 z) { return RDIV(1.0f, SQRT(z)); }
-inline float2 EXP(float2 z)
+inline float2 CRSQRT(float2 z) { return CRDIV(1.0f, CSQRT(z)); }
+inline float2 CEXP(float2 z)
 {
     if (z.y == 0.0f)
         return float2(EXP(z.x), z.y);
@@ -117,10 +117,10 @@ inline float log_abs(float x, float y)
     float2 s = two_sum(p.x, q.x);
     return 0.5f * LOG1P(s.x + (s.y + (p.y + q.y)));
 }
-inline float2 LOG(float2 z) { return float2(log_abs(z.x, z.y), ATAN2(z.y, z.x)); }
-inline float2 LOG2(float2 z) { return MULR(LOG(z), 1.442695f); }
-inline float2 LOG10(float2 z) { return MULR(LOG(z), 0.4342945f); }
-inline float2 LOG1P(float2 z)
+inline float2 CLOG(float2 z) { return float2(log_abs(z.x, z.y), ATAN2(z.y, z.x)); }
+inline float2 CLOG2(float2 z) { return CMULR(CLOG(z), 1.442695f); }
+inline float2 CLOG10(float2 z) { return CMULR(CLOG(z), 0.4342945f); }
+inline float2 CLOG1P(float2 z)
 {
     float u = 1.0f + z.x;
     float im = ATAN2(z.y, u);
@@ -134,9 +134,9 @@ inline float2 LOG1P(float2 z)
     return float2(0.5f * LOG1P(t.x + (t.y + (s.y + (p.y + q.y)))), im);
 }
 // e^re cos(im) - 1 = expm1(re) cos(im) - 2 sin(im / 2)^2
-inline float2 EXPM1(float2 z)
+inline float2 CEXPM1(float2 z)
 {
-    float2 e = EXP(z);
+    float2 e = CEXP(z);
     float m = EXPM1(z.x);
     if (z.y == 0.0f)
         return float2(m, z.y);
@@ -159,7 +159,7 @@ inline float2 cosh_sinh_times(float x, float c, float s)
     float hs = (0.5f * h) * s;
     return float2(hc * h, COPYSIGN(1.0f, x) * (hs * h));
 }
-inline float2 COSH(float2 z)
+inline float2 CCOSH(float2 z)
 {
     if (z.y == 0.0f)
         return float2(COSH(z.x), COPYSIGN(1.0f, z.x) * z.y);
@@ -167,7 +167,7 @@ inline float2 COSH(float2 z)
         return float2(COS(z.y), ISFINITE(z.y) ? z.x * SIN(z.y) : z.x);
     return cosh_sinh_times(z.x, COS(z.y), SIN(z.y));
 }
-inline float2 SINH(float2 z)
+inline float2 CSINH(float2 z)
 {
     if (z.y == 0.0f)
         return float2(SINH(z.x), z.y);
@@ -176,7 +176,7 @@ inline float2 SINH(float2 z)
     float2 r = cosh_sinh_times(z.x, SIN(z.y), COS(z.y));
     return float2(r.y, r.x);
 }
-inline float2 TANH(float2 z)
+inline float2 CTANH(float2 z)
 {
     if (z.y == 0.0f)
         return float2(TANH(z.x), z.y);
@@ -193,15 +193,15 @@ inline float2 TANH(float2 z)
     float d = fma(bs, s, 1.0f);
     return ISINF(t) ? float2(r / s, 1.0f / t) : float2(bs * r / d, t / d);
 }
-inline float2 SIN(float2 z)
+inline float2 CSIN(float2 z)
 {
-    float2 r = SINH(float2(-z.y, z.x));
+    float2 r = CSINH(float2(-z.y, z.x));
     return float2(r.y, -r.x);
 }
-inline float2 COS(float2 z) { return COSH(float2(-z.y, z.x)); }
-inline float2 TAN(float2 z)
+inline float2 CCOS(float2 z) { return CCOSH(float2(-z.y, z.x)); }
+inline float2 CTAN(float2 z)
 {
-    float2 r = TANH(float2(-z.y, z.x));
+    float2 r = CTANH(float2(-z.y, z.x));
     return float2(r.y, -r.x);
 }
 // a b - c d to nearly full precision
@@ -213,39 +213,39 @@ inline float difference_of_products(float a, float b, float c, float d)
     return r.x + (r.y + (p.y - q.y));
 }
 // Kahan's formulas, which keep the branch cuts and the signs of zeros
-inline float2 ASIN(float2 z)
+inline float2 CASIN(float2 z)
 {
-    if (ISINF(z))
+    if (CISINF(z))
         return float2(COPYSIGN(ATAN2(ABS(z.x), ABS(z.y)), z.x), COPYSIGN(INFINITY, z.y));
-    float2 s = SQRT(float2(1.0f - z.x, -z.y));
-    float2 t = SQRT(float2(1.0f + z.x, z.y));
+    float2 s = CSQRT(float2(1.0f - z.x, -z.y));
+    float2 t = CSQRT(float2(1.0f + z.x, z.y));
     return float2(ATAN2(z.x, difference_of_products(s.x, t.x, s.y, t.y)),
                   ASINH(difference_of_products(s.x, t.y, s.y, t.x)));
 }
-inline float2 ACOS(float2 z)
+inline float2 CACOS(float2 z)
 {
-    if (ISINF(z))
+    if (CISINF(z))
         return float2(ATAN2(ABS(z.y), z.x), COPYSIGN(INFINITY, -z.y));
-    float2 s = SQRT(float2(1.0f - z.x, -z.y));
-    float2 t = SQRT(float2(1.0f + z.x, z.y));
+    float2 s = CSQRT(float2(1.0f - z.x, -z.y));
+    float2 t = CSQRT(float2(1.0f + z.x, z.y));
     return float2(2.0f * ATAN2(s.x, t.x), ASINH(difference_of_products(t.x, s.y, t.y, s.x)));
 }
-inline float2 ASINH(float2 z)
+inline float2 CASINH(float2 z)
 {
-    float2 r = ASIN(float2(-z.y, z.x));
+    float2 r = CASIN(float2(-z.y, z.x));
     return float2(r.y, -r.x);
 }
-inline float2 ACOSH(float2 z)
+inline float2 CACOSH(float2 z)
 {
-    if (ISINF(z))
+    if (CISINF(z))
         return float2(INFINITY, ATAN2(z.y, z.x));
-    float2 s = SQRT(float2(z.x - 1.0f, z.y));
-    float2 t = SQRT(float2(z.x + 1.0f, z.y));
+    float2 s = CSQRT(float2(z.x - 1.0f, z.y));
+    float2 t = CSQRT(float2(z.x + 1.0f, z.y));
     return float2(ASINH(difference_of_products(s.x, t.x, -s.y, t.y)), 2.0f * ATAN2(s.y, t.x));
 }
-inline float2 ATANH(float2 z)
+inline float2 CATANH(float2 z)
 {
-    float a = ABS(z);
+    float a = CABS(z);
     if (a > 1e7f) {
         float re = a == INFINITY ? COPYSIGN(0.0f, z.x) : (z.x / a) / a;
         return float2(re, COPYSIGN(1.5707964f, z.y));
@@ -262,13 +262,13 @@ inline float2 ATANH(float2 z)
     float e = r.x + (r.y + (p.y + (u * t.y + v.y * t.x) - q.y));
     return float2(COPYSIGN(re, z.x), 0.5f * ATAN2(z.y + z.y, e));
 }
-inline float2 ATAN(float2 z)
+inline float2 CATAN(float2 z)
 {
-    float2 r = ATANH(float2(-z.y, z.x));
+    float2 r = CATANH(float2(-z.y, z.x));
     return float2(r.y, -r.x);
 }
 // small whole powers by squaring, as for real numbers; the others by exp(y log x)
-inline float2 POW(float2 x, float2 y)
+inline float2 CPOW(float2 x, float2 y)
 {
     if (y.x == 0.0f && y.y == 0.0f)
         return float2(1.0f, 0.0f);
@@ -280,17 +280,17 @@ inline float2 POW(float2 x, float2 y)
         bool started = false;
         for (uint n = uint(ABS(y.x)); n != 0u; n >>= 1) {
             if ((n & 1u) != 0u) {
-                r = started ? MUL(r, b) : b;
+                r = started ? CMUL(r, b) : b;
                 started = true;
             }
             if (n > 1u)
-                b = MUL(b, b);
+                b = CMUL(b, b);
         }
-        return y.x < 0.0f ? RDIV(1.0f, r) : r;
+        return y.x < 0.0f ? CRDIV(1.0f, r) : r;
     }
     float l = log_abs(x.x, x.y);
     float t = ATAN2(x.y, x.x);
     float re = difference_of_products(y.x, l, y.y, t);
     float im = difference_of_products(y.x, t, -y.y, l);
-    return EXP(float2(re, im));
+    return CEXP(float2(re, im));
 }
