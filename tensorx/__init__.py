@@ -30,6 +30,7 @@ from tensorx import tensor as _tensor_methods
 from tensorx.ops.elementwise import *
 from tensorx.ops.movement import *
 from tensorx.ops.creation import *
+from tensorx.ops.joining import *
 from tensorx.ops.reduce import *
 from tensorx.ops.matmul import *
 from tensorx.ops.indexing import *

@@ -165,6 +165,8 @@ def _python_array(obj, dtype):
         raise ShapeError(f"asarray: nested sequences must have equal lengths: {error}") from None
     except OverflowError as error:
         raise OverflowError(f"asarray: {error}") from None
+    if array.dtype == object and array.size and builtins.all(isinstance(v, int) for v in array.reshape(-1).tolist()):
+        raise OverflowError(f"asarray: the integers of {type(obj).__name__} do not fit in 64 bits")
     if array.dtype == object or array.dtype.kind not in "biufc":
         raise DTypeError(f"asarray: {type(obj).__name__} holds values that are no numbers (NumPy reads them as {array.dtype})")
     if dtype is None:
