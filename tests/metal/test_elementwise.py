@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from metal_tools import flush, from_bf16, to_bf16
+from metal_tools import Gpu, flush, from_bf16, to_bf16
 
-from tensorx.metal import codegen, launch
+from tensorx.metal import bridge, codegen, launch
 from tensorx.metal.codegen import Instr
 from tensorx.metal.launch import Array, Index, Scalar
 from tensorx.ops import codegen as opcodegen
@@ -48,11 +48,45 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def row_results(metal):
+    """(operands' case, result) per row of a dtype.  Many rows share a kernel: compiling is what takes time."""
+    gpu = Gpu(bridge.Instance(0))
+    done = {}
+
+    def flush_group(group):
+        inputs, instrs, outputs, outs = [], [], [], []
+        total = sum(len(case.operands) for _, _, case in group)
+        for op, dtype, case in group:
+            row, first = ROWS[op], len(inputs)
+            inputs += [gpu.put(o, "bool" if k in row.masks else dtype, pad=3) for k, o in enumerate(case.operands)]
+            instrs.append(Instr(op, dtype, total + len(instrs), tuple(range(first, len(inputs)))))
+            outs.append(gpu.empty((777,), codegen.result_dtype(op, dtype), pad=5))
+            outputs.append((instrs[-1].dst, outs[-1]))
+        launch.elementwise(gpu.inst, inputs, instrs, outputs)
+        for (op, dtype, case), out in zip(group, outs):
+            done[op, dtype] = case, gpu.get(out)
+
+    def results(op, dtype):
+        if (op, dtype) not in done:
+            group, arrays = [], 0
+            for name in [name for name, kind in CASES if kind == dtype]:
+                case = opcodegen.test_case(ROWS[name], dtype, n=777)
+                if arrays + len(case.operands) + 1 > bridge.MAX_BINDINGS:
+                    flush_group(group)
+                    group, arrays = [], 0
+                group.append((name, dtype, case))
+                arrays += len(case.operands) + 1
+            flush_group(group)
+        return done[op, dtype]
+
+    return results
+
+
 @pytest.mark.parametrize("op, dtype", CASES, ids=[f"{a}-{b}" for a, b in CASES])
-def test_row(gpu, op, dtype):
+def test_row(row_results, op, dtype):
     row = ROWS[op]
-    case = opcodegen.test_case(row, dtype, n=777)
-    got = run(gpu, op, dtype, case.operands)
+    case, got = row_results(op, dtype)
     assert got.dtype == np.dtype(codegen.result_dtype(op, dtype))
     expected = np.asarray(case.expected)
     if got.dtype.kind in "biu":
@@ -63,8 +97,13 @@ def test_row(gpu, op, dtype):
     tolerance = np.maximum(case.tolerance, ulp_of(row, dtype) * eps * scale) + np.finfo(np.float32).tiny
     error = np.abs(got - expected)
     bad = ~((error <= tolerance) | (np.isnan(got) & np.isnan(expected)) | (got == expected))
-    worst = np.argmax(np.where(np.isfinite(error), error / np.maximum(tolerance, 1e-300), 0))
-    assert not bad.any(), [(o[bad][:3], got[bad][:3], expected[bad][:3], worst) for o in case.operands]
+    assert not bad.any(), [(o[bad][:3], got[bad][:3], expected[bad][:3]) for o in case.operands]
+
+
+@pytest.mark.parametrize("op, dtype", [("add", "float32"), ("exp", "float32"), ("where", "int16"), ("pow", "complex64")])
+def test_a_row_alone_gives_the_bits_of_the_group(gpu, row_results, op, dtype):
+    case, got = row_results(op, dtype)
+    assert run(gpu, op, dtype, case.operands).tobytes() == got.tobytes()
 
 
 HALF_ROWS = ["add", "multiply", "divide", "exp", "tanh", "sqrt", "maximum", "where", "floor_divide", "less", "isnan",
@@ -189,31 +228,56 @@ def saturate(x, dtype):
     return np.array(out, dtype)
 
 
-@pytest.mark.parametrize("source, target", CASTS, ids=[f"{a}-{b}" for a, b in CASTS])
-def test_cast(gpu, source, target):
+def cast_samples(source):
     rng = np.random.default_rng(5)
     kind = np.dtype(source if source != "bfloat16" else np.float32)
     if kind.kind == "b":
-        x = rng.integers(0, 2, 100).astype(bool)
-    elif kind.kind in "iu":
+        return rng.integers(0, 2, 100).astype(bool)
+    if kind.kind in "iu":
         info = np.iinfo(kind)
-        x = np.concatenate([rng.integers(info.min, info.max, 60, kind, endpoint=True),
-                            np.array([info.min, info.max, 0, 1], kind)])  # fmt: skip
-    else:
-        x = np.concatenate([rng.normal(0, 300, 60), [0, -0.0, 0.5, -0.5, 1e10, -1e10, 1e20, np.inf, -np.inf, np.nan, 127.5]])
-        with np.errstate(over="ignore"):
-            x = x.astype(kind)
-        if kind.kind == "c":
-            x = np.stack([x.real, np.roll(x.real, 3)], -1).astype(np.float32).view(np.complex64)[:, 0]
-    held = to_bf16(x) if source == "bfloat16" else x
-    x = as_numpy(held, source)
-    a = gpu.put(held, source, pad=1)
-    out = gpu.empty(x.shape, target, pad=2)
-    launch.copy(gpu.inst, a, out)
-    got = gpu.get(out)
-    if source == target:
-        assert got.tobytes() == held.tobytes()
+        ends = np.array([info.min, info.max, 0, 1], kind)
+        return np.concatenate([rng.integers(info.min, info.max, 60, kind, endpoint=True), ends])
+    special = [0, -0.0, 0.5, -0.5, 1e10, -1e10, 1e20, np.inf, -np.inf, np.nan, 127.5]
+    x = np.concatenate([rng.normal(0, 300, 60), special])
+    with np.errstate(over="ignore"):
+        x = x.astype(kind)
+    if kind.kind == "c":
+        x = np.stack([x.real, np.roll(x.real, 3)], -1).astype(np.float32).view(np.complex64)[:, 0]
+    return to_bf16(x) if source == "bfloat16" else x
+
+
+@pytest.fixture(scope="module")
+def cast_results(metal):
+    """What every dtype becomes as every other one; one kernel per source."""
+    gpu = Gpu(bridge.Instance(0))
+    done = {}
+
+    def results(source, target):
+        if source not in done:
+            held = cast_samples(source)
+            a, outs = gpu.put(held, source, pad=1), {}
+            instrs, outputs = [], []
+            for k, to in enumerate([to for to in codegen.STORAGE if to != source]):
+                outs[to] = gpu.empty(held.shape, to, pad=2)
+                instrs.append(Instr("cast", source, k + 1, (0,), to))
+                outputs.append((k + 1, outs[to]))
+            launch.elementwise(gpu.inst, [a], instrs, outputs)
+            done[source] = held, {to: gpu.get(out) for to, out in outs.items()}
+        return done[source][0], done[source][1][target]
+
+    return results
+
+
+@pytest.mark.parametrize("source, target", CASTS, ids=[f"{a}-{b}" for a, b in CASTS])
+def test_cast(gpu, cast_results, source, target):
+    if source == target:  # a move: every bit stays
+        held = cast_samples(source)
+        out = gpu.empty(held.shape, target, pad=2)
+        launch.copy(gpu.inst, gpu.put(held, source, pad=1), out)
+        assert gpu.get(out).tobytes() == held.tobytes()
         return
+    held, got = cast_results(source, target)
+    x = as_numpy(held, source)
     with np.errstate(all="ignore"):
         real = x.real if x.dtype.kind == "c" else x
         if target == "bool":
