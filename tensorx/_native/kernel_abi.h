@@ -44,6 +44,12 @@ typedef void (*tx_round_fn)(float *x, ptrdiff_t n);
 /* Strided moves by item size (index log2: 1, 2, 4, 8, 16 bytes); strides in bytes. */
 typedef void (*tx_move_fn)(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, ptrdiff_t n);
 
+/* The same in two dimensions: item (i, j) of n0 x n1.  A transposing copy (one side contiguous
+ * along i, the other along j) goes by tiles of cache lines. */
+typedef void (*tx_move2_fn)(void *dst, ptrdiff_t dst_stride0, ptrdiff_t dst_stride1,
+                            const void *src, ptrdiff_t src_stride0, ptrdiff_t src_stride1,
+                            ptrdiff_t n0, ptrdiff_t n1);
+
 /* Reductions. Accumulator dtype: see tx_red_acc in the table below. */
 enum {
     TX_RED_SUM = 0, TX_RED_PROD, TX_RED_MAX, TX_RED_MIN, TX_RED_ANY, TX_RED_ALL,
@@ -128,6 +134,7 @@ typedef struct tx_kernels {
     tx_rows rows[2];
     const void *gemm;       /* see gemm_abi.h; NULL where absent */
     const void *extra;      /* reserved */
+    tx_move2_fn move2[5];   /* by item size, as move */
 } tx_kernels;
 
 #endif

@@ -253,16 +253,24 @@ TXS_FINISH(f64, double, v.d[0])
             ((T *)aux)[i] = IDENTITY;                                                                \
         }                                                                                            \
     }                                                                                                \
+    TXL_INLINE void txs_arg##OP##_##NAME##_one(int64_t *acc, T *aux, T x, int64_t index)             \
+    {                                                                                                \
+        T y = *aux;                                                                                  \
+        int take = (*acc < 0) | (x BETTER y) | ((x != x) & (y == y));                                \
+        *acc = take ? index : *acc;                                                                  \
+        *aux = take ? x : y;                                                                         \
+    }                                                                                                \
     TXL_INLINE void txs_arg##OP##_##NAME##_col(int64_t *acc, T *aux, const T *s, ptrdiff_t n, int64_t index) \
     {                                                                                                \
-        TXL_SIMD                                                                                     \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                          \
-            T x = s[i], y = aux[i];                                                                  \
-            if (sizeof(T) < 4)                                                                       \
+        if (sizeof(T) < 4) {                                                                         \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                      \
                 TXL_SCALAR;                                                                          \
-            int take = (acc[i] < 0) | (x BETTER y) | ((x != x) & (y == y));                          \
-            acc[i] = take ? index : acc[i];                                                          \
-            aux[i] = take ? x : y;                                                                   \
+                txs_arg##OP##_##NAME##_one(&acc[i], &aux[i], s[i], index);                           \
+            }                                                                                        \
+        } else {                                                                                     \
+            TXL_SIMD                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++)                                                        \
+                txs_arg##OP##_##NAME##_one(&acc[i], &aux[i], s[i], index);                           \
         }                                                                                            \
     }                                                                                                \
     TXL_VFOLD_PLAIN(txs_arg##OP##_##NAME, T, int64_t, T)                                             \

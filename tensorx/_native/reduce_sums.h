@@ -161,8 +161,8 @@ TXL_INLINE double txr_hypot(double re, double im)
     double hi = a > b ? a : b, lo = a > b ? b : a;
     double r = hi > 0.0 ? lo / hi : 0.0;
     double h = hi * __builtin_sqrt(1.0 + r * r);
-    h = (a != a) | (b != b) ? a + b : h;
-    return (a == (double)INFINITY) | (b == (double)INFINITY) ? (double)INFINITY : h;
+    h = ((a != a) | (b != b)) ? a + b : h;
+    return ((a == (double)INFINITY) | (b == (double)INFINITY)) ? (double)INFINITY : h;
 }
 
 static void txr_sumabs_c64_fold(tx_red_state *st, const void *src, ptrdiff_t n, int64_t first)

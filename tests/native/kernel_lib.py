@@ -37,6 +37,8 @@ void round_half(int which, float *x, ptrdiff_t n) { K.round_half[which](x, n); }
 static tx_kernels K;
 void init(void) { tx_fill_moves(&K); }
 void move(int k, void *d, ptrdiff_t ds, const void *s, ptrdiff_t ss, ptrdiff_t n) { K.move[k](d, ds, s, ss, n); }
+void move2(int k, void *d, ptrdiff_t ds0, ptrdiff_t ds1, const void *s, ptrdiff_t ss0, ptrdiff_t ss1, ptrdiff_t n0,
+           ptrdiff_t n1) { K.move2[k](d, ds0, ds1, s, ss0, ss1, n0, n1); }
 """,
     "reductions": """
 #include <stdlib.h>

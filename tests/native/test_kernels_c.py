@@ -240,6 +240,33 @@ def test_move_onto_itself_changes_nothing(isa, rng):
     assert np.array_equal(x, before)
 
 
+def strided(raw, start, shape, strides, size):
+    return np.ndarray((*shape, size), np.uint8, raw, start, (*strides, 1))
+
+
+@pytest.mark.parametrize("log2", range(5))
+def test_moves_in_two_dimensions(isa, log2, rng):
+    lib = library("moves", isa)
+    size = 1 << log2
+    for n0, n1 in ((0, 3), (1, 1), (1, 9), (9, 1), (3, 5), (16, 16), (64, 64), (65, 130), (70, 3), (3, 70), (33, 90)):
+        # strides in items: transposing in both senses, copies, gaps, fills, reversed
+        for d0, d1, s0, s1 in (
+            (n1, 1, 1, n0), (1, n0, n1, 1), (n1, 1, n1, 1), (n1 + 3, 1, 1, n0 + 2), (1, n0 + 1, n1 + 5, 1),
+            (n1, 1, 0, 1), (n1, 1, 1, 0), (n1, 1, 0, 0), (-n1, 1, 1, -n0), (n1, 1, -1, n0), (2, 2 * n0, 3 * n1, 3),
+        ):  # fmt: skip
+            reach_d, reach_s = abs(d0) * n0 + abs(d1) * n1, abs(s0) * n0 + abs(s1) * n1
+            source = rng.integers(0, 256, (2 * reach_s + 3) * size, dtype=np.uint8)
+            out = rng.integers(0, 256, (2 * reach_d + 3) * size, dtype=np.uint8)
+            a = sum(-s * (n - 1) for s, n in ((s0, n0), (s1, n1)) if s < 0 and n) * size + 1
+            b = sum(-d * (n - 1) for d, n in ((d0, n0), (d1, n1)) if d < 0 and n) * size + 1
+            want = out.copy()
+            strided(want, b, (n0, n1), (d0 * size, d1 * size), size)[...] = strided(
+                source, a, (n0, n1), (s0 * size, s1 * size), size
+            )
+            lib.move2(log2, out[b:], d0 * size, d1 * size, source[a:], s0 * size, s1 * size, n0, n1)
+            assert np.array_equal(out, want), (n0, n1, d0, d1, s0, s1)
+
+
 # ---- reductions ----
 
 
