@@ -4,6 +4,8 @@ Test bodies are written once over `device`: "cpu", and "metal" where there is a
 device, real or stand-in.  `--device cpu` (repeatable) restricts the choice.
 """
 
+import ctypes
+import functools
 import os
 import signal
 import subprocess
@@ -99,6 +101,33 @@ def pytest_terminal_summary(terminalreporter, config):
         counts = ", ".join(f"{len(stats[kind])} {kind}" for kind in kinds if stats.get(kind))
         with open(path, "w") as f:
             f.write(f"{counts}\n{line}\n")
+
+
+@functools.cache
+def _stand_in():
+    """The stand-in for Metal, or None: it notes what real Metal would not forgive."""
+    path = os.environ.get("TENSORX_METAL_BRIDGE")
+    if not path or not os.path.exists(path):
+        return None
+    lib = ctypes.CDLL(path)
+    return lib if hasattr(lib, "sm_violations") else None
+
+
+@pytest.fixture(autouse=True)
+def _no_violations(request):
+    """Every test leaves the stand-in without a violation: a race, a leak, a stray access."""
+    yield
+    lib = _stand_in()
+    if lib is None:
+        return
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("device") == "metal":
+        import tensorx as tx
+
+        tx.synchronize()
+    text = ctypes.create_string_buffer(1 << 16)
+    if lib.sm_violations(text, len(text)):
+        lib.sm_clear()
+        pytest.fail("the stand-in for Metal noted:\n" + text.value.decode(errors="replace"))
 
 
 @pytest.fixture
