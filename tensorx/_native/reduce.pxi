@@ -12,7 +12,6 @@ cdef tx_node *reduce_node(int red, tx_node *src, uint64_t axes, bint keepdims) e
     cdef Plan *P
     cdef tx_node *own = NULL
     cdef tx_node *out = NULL
-    cdef tx_node *cast
     cdef int rdt = tx_reg_dtype(src.dtype)
     cdef const tx_red *R = &K.red[red][rdt]
     cdef int rc, tries = 0
@@ -66,8 +65,10 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
     cdef tx_reduce_job job
     cdef tx_storage *s
     cdef tx_node *n
-    cdef bint cols = False
+    cdef bint cols = False, half
     cdef double cost
+    cdef void *work = NULL
+    cdef int odt
     nmem = order_axes(src.ndim, src.shape, src.strides, mem)
     # the kept axes at the inner end of memory
     tail = nmem
@@ -142,8 +143,17 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
             shape[nd] = src.shape[i]
             strides[nd] = strides[i]
             nd += 1
-    s = storage_try(0, <size_t>(kept * tx_item_size[R.acc_dtype]))
-    if s == NULL:
+    # halves are reduced as float32, in workspace, and rounded once
+    half = tx_is_half(src.dtype) and R.acc_dtype == TX_F32
+    odt = src.dtype if half else R.acc_dtype
+    if half:
+        work = tx_scratch_alloc(<size_t>(kept * 4 + 64))
+    s = storage_try(0, <size_t>(kept * tx_item_size[odt]))
+    if s == NULL or (half and work == NULL):
+        if s != NULL:
+            tx_st_release(s)
+        if work != NULL:
+            tx_scratch_free(work, <size_t>(kept * 4 + 64))
         plan_undo_outputs(P)
         return NOMEM
     if g_recording:
@@ -163,11 +173,11 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
     job.outer = kept // inner
     job.rcount = reduced
     job.inner = inner
-    job.out = s.ptr
+    job.out = <char *>work if half else s.ptr
     if kept == 0:
         rc = 0
     elif reduced == 0:
-        reduce_empty(red, R.acc_dtype, s.ptr, kept)
+        reduce_empty(red, R.acc_dtype, job.out, kept)
         rc = 0
     else:
         cost = <double>g.numel * g.ns_per_elem
@@ -180,10 +190,14 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
             plan_mark(P, -1)
     plan_commit(P)
     plan_release(P)
+    if half:
+        if rc == 0:
+            K.cast[odt][TX_F32](s.ptr, work, kept)
+        tx_scratch_free(work, <size_t>(kept * 4 + 64))
     if rc:
         tx_st_release(s)
         return NOMEM
-    n = leaf_new(s, R.acc_dtype, nd, shape, strides, 0)
+    n = leaf_new(s, odt, nd, shape, strides, 0)
     result[0] = n
     return DONE
 
@@ -203,18 +217,11 @@ def reduce(int red, Tensor x, tuple axes, bint keepdims):
     record of its history. Accumulator dtype; float16 and bfloat16 keep theirs."""
     cdef uint64_t mask = 0
     cdef tx_node *r
-    cdef tx_node *c
     for a in axes:
         mask |= <uint64_t>1 << <int>a
     if x.n.device != 0:
         return device_reduce(red, x, axes, keepdims)
     r = reduce_node(red, x.n, mask, keepdims)
-    if tx_is_half(x.n.dtype) and r.dtype == TX_F32:
-        try:
-            c = node_new(TX_CAST, 0, 1, &r, NULL, TX_F32, x.n.dtype)
-        finally:
-            node_unref(r)
-        r = c
     return wrap(r)
 
 
