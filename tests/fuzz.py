@@ -222,8 +222,9 @@ class Program:
             return
         for _ in range(self.r.choice([1, 2, 3, 60])):
             with np.errstate(all="ignore"):
-                h.a = twin(h.a * h.a.dtype.type(0.5) + h.a.dtype.type(0.25), h.t.strides)
+                v = h.a * h.a.dtype.type(0.5) + h.a.dtype.type(0.25)
             h.t = h.t * 0.5 + 0.25
+            h.a = twin(v, h.t.strides)
 
     def index(self, a):
         out = []
