@@ -24,11 +24,6 @@ from tensorx.errors import DeviceNotFoundError, MetalError
 
 from .abi import (
     ALLOC_HOST,
-    DEV_DEFAULT,
-    DEV_HEADLESS,
-    DEV_LOW_POWER,
-    DEV_REMOVABLE,
-    DEV_UNIFIED,
     E_MEMORY,
     E_NO_DEVICE,
     GRID_IN_GROUPS,
@@ -42,7 +37,6 @@ from .abi import (
     BindingStruct,
     Bridge,
     BufferStruct,
-    DeviceStruct,
     DispatchedStruct,
     DispatchStruct,
     ErrorStruct,
@@ -54,8 +48,8 @@ from .abi import (
     find,
     load,
     no_bridge,
-    text_of,
 )  # fmt: skip
+from .discovery import DeviceInfo, devices
 
 __all__ = [
     "OVERWRITE", "READ", "WRITE", "Binding", "Bridge", "Buffer", "DeviceInfo", "Instance", "Kernel", "devices", "find",
@@ -64,70 +58,7 @@ __all__ = [
 
 
 
-# ---- devices --------------------------------------------------------------------------------------
-
-
-class DeviceInfo(NamedTuple):
-    """What one GPU says about itself."""
-
-    ordinal: int
-    name: str
-    registry_id: int
-    architecture: str
-    unified: bool
-    low_power: bool
-    headless: bool
-    removable: bool
-    default: bool
-    families: int
-    capabilities: int
-    translated: bool
-    max_buffer_bytes: int
-    working_set_bytes: int
-    max_threadgroup_bytes: int
-    max_threads: tuple[int, int, int]
-    refusal: str
-
-    @property
-    def is_stand_in(self) -> bool:
-        """Whether this is the Linux stand-in of the test suite."""
-        return "stand-in" in self.name.lower()
-
-
-def devices() -> list[DeviceInfo]:
-    """Every GPU, refused ones included; number 0 is the system's default."""
-    bridge = load()
-    count, err = c_uint32(), ErrorStruct()
-    if bridge.txm_device_count(count, err):
-        raise error_from(err)
-    found = []
-    for i in range(count.value):
-        s = DeviceStruct()
-        if bridge.txm_device_get(i, s, err):
-            raise error_from(err)
-        found.append(
-            DeviceInfo(
-                i,
-                text_of(s.name),
-                s.registry_id,
-                text_of(s.architecture),
-                bool(s.flags & DEV_UNIFIED),
-                bool(s.flags & DEV_LOW_POWER),
-                bool(s.flags & DEV_HEADLESS),
-                bool(s.flags & DEV_REMOVABLE),
-                bool(s.flags & DEV_DEFAULT),
-                s.families,
-                s.capabilities,
-                bool(s.translated),
-                s.max_buffer_bytes,
-                s.working_set_bytes,
-                s.max_threadgroup_bytes,
-                tuple(s.max_threads),
-                text_of(s.refusal),
-            )
-        )
-    return found
-
+# ---- availability -------------------------------------------------------------------------------------
 
 _PROBE = """#include <metal_stdlib>
 using namespace metal;
@@ -239,10 +170,7 @@ class Buffer:
 
     def info(self) -> BufferStruct:
         """Addresses, stamps, poison and exports as the shim sees them now."""
-        s, err = BufferStruct(), ErrorStruct()
-        if self.instance.bridge.txm_buffer_get(self.handle, s, err):
-            raise error_from(err, self.instance.name)
-        return s
+        return self.instance.info(self)
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)
@@ -251,6 +179,11 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<Buffer {self.uid} of {self.instance.name}, {self.nbytes} bytes>"
+
+
+def handle_of(buffer: Buffer | int) -> int | None:
+    """The handle of a buffer, which may be a handle already."""
+    return buffer.handle if isinstance(buffer, Buffer) else buffer
 
 
 class Binding(NamedTuple):
@@ -373,11 +306,33 @@ class Instance:
 
     # ---- buffers
 
+    def try_alloc(self, nbytes: int, host: bool = False) -> tuple[int, int] | None:
+        """(handle, host address), or None where memory is short: for owners who keep handles themselves
+        and give them back with ``release``."""
+        handle, s, err = c_void_p(), BufferStruct(), ErrorStruct()
+        code = self.bridge.txm_alloc(self.handle, nbytes, ALLOC_HOST if host else 0, handle, s, err)
+        if code == OK:
+            return handle.value or 0, s.contents
+        if code == E_MEMORY:
+            return None
+        raise self._error(err)
+
+    def release(self, handle: int) -> None:
+        """Give memory of :meth:`try_alloc` back; never blocks and never fails."""
+        self.bridge.txm_release(handle)
+
+    def info(self, buffer: Buffer | int) -> BufferStruct:
+        """Addresses, stamps, poison and exports of a buffer as the shim sees them now."""
+        s, err = BufferStruct(), ErrorStruct()
+        if self.bridge.txm_buffer_get(handle_of(buffer), s, err):
+            raise self._error(err)
+        return s
+
     def alloc(self, nbytes: int, host: bool = False) -> Buffer:
         """Memory of ``nbytes``; with ``host``, memory that the GPU is done with.
 
-        Short of memory, it waits for the GPU, gives the pool back, runs ``on_memory_short`` and the
-        collector, and only then raises OutOfMemoryError.
+        Short of memory, it runs ``on_memory_short`` and the collector, waits for the GPU and gives the
+        pool back, and only then raises OutOfMemoryError.
         """
         handle, s, err = c_void_p(), BufferStruct(), ErrorStruct()
         flags = ALLOC_HOST if host else 0
@@ -408,9 +363,9 @@ class Instance:
             raise self._error(err)
         return freed.value
 
-    def export(self, buffer: Buffer, delta: int = 1) -> None:
+    def export(self, buffer: Buffer | int, delta: int = 1) -> None:
         """Count host views of a buffer: while there is one, every dispatch that binds it is waited for."""
-        self.bridge.txm_buffer_export(buffer.handle, delta)
+        self.bridge.txm_buffer_export(handle_of(buffer), delta)
 
     def poisoned(self) -> dict[int, int]:
         """Buffers (by uid) that a failed command buffer (by stamp) should have written."""
@@ -428,14 +383,14 @@ class Instance:
 
     def wait_buffer(self, buffer: Buffer | int, access: int = READ, timeout: float | None = None) -> bool:
         """Wait until the host may READ or WRITE a buffer; False if ``timeout`` seconds were not enough."""
-        handle = buffer.handle if isinstance(buffer, Buffer) else buffer
+        handle = handle_of(buffer)
         wait = self.bridge.txm_wait_buffer
         return self._sliced(lambda err: wait(handle, access, SLICE_MS, err), timeout)
 
-    def heal(self, buffer: Buffer) -> None:
+    def heal(self, buffer: Buffer | int) -> None:
         """Say that the host has overwritten a whole buffer."""
         err = ErrorStruct()
-        if self.bridge.txm_buffer_heal(buffer.handle, err):
+        if self.bridge.txm_buffer_heal(handle_of(buffer), err):
             raise self._error(err)
 
     def read(self, buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> bytes:
@@ -568,7 +523,7 @@ class Instance:
         d.threadgroup_bytes = threadgroup_bytes
         d.flags = GRID_IN_GROUPS if in_groups else 0
         for slot, (buffer, item_bytes, access, offset) in zip(call.bindings, bindings):
-            slot.buffer = buffer.handle if isinstance(buffer, Buffer) else buffer
+            slot.buffer = handle_of(buffer)
             slot.item_bytes = item_bytes
             slot.access = access
             slot.offset = offset

@@ -10,8 +10,11 @@ static uint32_t ndevices;
 - (void)setMathMode:(NSInteger)mode;
 - (void)setMathFloatingPointFunctions:(NSInteger)functions;
 @end
+@protocol TXMArchitecture
+- (NSString *)name;
+@end
 @protocol TXMNewerDevice
-- (id)architecture;
+- (id<TXMArchitecture>)architecture;
 @end
 
 static uint32_t capabilities(txm_device *dev)

@@ -216,3 +216,19 @@ def test_pool_1_threads_keep_their_blocks(inst):
     assert errors == []
     s = inst.stats()
     assert s["live"] == 0 and s["misuse"] == 0
+
+
+def test_handles_without_objects(inst):
+    """What the engine uses: it keeps handles and gives them back itself."""
+    handle, address = inst.try_alloc(5 * PAGE, host=True)
+    info = inst.info(handle)
+    assert info.live and info.contents == address and info.bytes == 5 * PAGE
+    assert inst.wait_buffer(handle, bridge.WRITE)
+    inst.export(handle)
+    assert inst.info(handle).exports == 1
+    inst.export(handle, -1)
+    inst.heal(handle)
+    inst.release(handle)
+    assert inst.stats()["live"] == 0 and not inst.info(handle).live
+    inst.set_options(memory_limit=8 * PAGE)
+    assert inst.try_alloc(100 * PAGE) is None

@@ -1,6 +1,9 @@
 // complex64 as float2 (x real, y imaginary). A function of the row language is C and its name here, and so
 // are the operators on complex operands: CADD CSUB CMUL CDIV CNEG CEQ, with an R on the side where one operand
 // is real. A real operand must not bring in an imaginary zero: inf * (0 + 0j) is NaN.
+//
+// Largest errors seen, in units of the last place of the modulus: sqrt exp log log1p 2.7, sin cos sinh cosh 2.6, the
+// inverse functions 2.8, expm1 3.4, tan tanh 4.2, division 3.1, pow 21 (it goes through y log x in float).
 
 inline float2 CADD(float2 a, float2 b) { return float2(a.x + b.x, a.y + b.y); }
 inline float2 CSUB(float2 a, float2 b) { return float2(a.x - b.x, a.y - b.y); }

@@ -1,4 +1,6 @@
-// Error and gamma functions in float.
+// Error and gamma functions in float. Largest errors seen, in units of the last place: erf 1.1, erfc 3.5, erfinv 4.0,
+// lgamma of positive numbers 3.4, digamma of positive numbers 3.0; for negative numbers these two keep their absolute
+// accuracy, but not their digits next to a zero.
 
 inline float ERF(float x)
 {

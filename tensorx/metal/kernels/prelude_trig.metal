@@ -1,5 +1,6 @@
 // Trigonometric functions in float. Arguments up to 1e5 are reduced by pi/2 in three parts, larger ones
-// with 96 bits of 2/pi.
+// with 96 bits of 2/pi. Largest errors seen, in units of the last place: sin cos 1.5 (over all of float32), tan 3.0,
+// asin acos 0.6, atan 1.1, atan2 1.3.
 
 constant uint TWO_OVER_PI[9] = {0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
                                 0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
