@@ -165,6 +165,8 @@ class Program:
             if k in "iu" and op in ("floor_divide", "remainder"):
                 v = np.where(np.broadcast_to(b, v.shape) == 0, 0, v).astype(v.dtype)
         t = getattr(tx, op)(ta, tb)
+        if op in ("maximum", "minimum") and k == "f":
+            t, v = t + 0.0, v + v.dtype.type(0)  # which zero wins is not defined
         self.add(t, twin(np.asarray(v), t.strides))
 
     def do_unary(self):
