@@ -375,6 +375,9 @@ cdef class Picker:
             A.mark(-1)
         if bad == 1:
             raise self.out_of_range()
+        if bad == 3:
+            self.x.n.st.version += 1
+            raise IndexError(f"{self.op}: another thread changed the index while it was in use; some elements may have been written")
         if bad == 2:
             raise OutOfMemoryError(f"{self.op}: out of memory for {self.J.npos} positions")
         return 0
@@ -384,7 +387,9 @@ cdef class Picker:
         cdef int a = tx_index_first_bad(&self.J, &v)
         if a < 0:
             return IndexError(f"{self.op}: the index changed while it was read")
-        value = <uint64_t>v if self.arrays[a].dtype == TX_U64 else v
+        cdef object value = v
+        if self.arrays[a].dtype == TX_U64 and v < 0:
+            value += 1 << 64
         return IndexError(f"{self.op}: index {value} is out of range for axis {self.axes[a]} of size {self.arrays[a].size} "
                           f"(tensor of shape {shape_of(self.x.n)})")
 
@@ -507,7 +512,9 @@ cdef class Picker:
 
 
 cdef int run_job(tx_index *j) noexcept nogil:
-    """0 done, 1 an index is out of range, 2 no memory. Nothing is written before the check."""
+    """0 done, 1 an index is out of range, 2 no memory; 3: an index went out of range after the
+    check (its memory is shared). Nothing is written before the check."""
+    cdef int rc
     if j.mask != NULL:
         tx_mask_move(j)
         return 0
@@ -517,7 +524,8 @@ cdef int run_job(tx_index *j) noexcept nogil:
         return 1 if j.npos * j.nouter * j.ninner == 0 and not tx_index_check(j) else 0
     if not tx_index_check(j):
         return 1
-    return tx_index_scatter(j)
+    rc = tx_index_scatter(j)
+    return 3 if rc == 1 else rc
 
 
 cdef int number_bytes(tx_scalar *s, object value, int dt, str op) except -1:

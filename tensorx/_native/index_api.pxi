@@ -124,6 +124,8 @@ cdef Picker pick(Tensor x, object index, str op, bint keep_mask):
             axis += t.n.ndim
     if P.mask is None:
         P.positions(more)
+    if len(dims) > TX_MAXDIM:
+        raise IndexError(f"{op}: the result would have more than {TX_MAXDIM} axes")
     for j in range(<int>len(dims)):
         P.keep_axis(&P.J.i if apart or j >= place else &P.J.o, dims[j][0], dims[j][1])
     P.finish()

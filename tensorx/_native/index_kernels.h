@@ -286,7 +286,7 @@ static void txi_scatter_task(void *ctx, int64_t k) {
     mine.y += ya;
     txi_line_fn line = txi_line_kernel(&mine);
     if (line) {
-        txi_lines(&mine, line, 0, mine.npos, o0, o1, lo, hi);
+        if (!txi_lines(&mine, line, 0, mine.npos, o0, o1, lo, hi)) __atomic_store_n(&j->bad, 1, __ATOMIC_RELAXED);
         return;
     }
     for (int64_t p = 0; p < mine.npos; p += TXI_POS) {

@@ -8,12 +8,12 @@ result dtype may narrow within its kind, never across kinds. An error leaves x a
 
 from __future__ import annotations
 
-from tensorx import _core, dtypes
+from tensorx import _core
 from tensorx._core import Tensor
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops import elementwise
 from tensorx.ops._record import inplace, record
-from tensorx.ops.indexing import along_axis, index_array, index_line, mask_for, tensor_of
+from tensorx.ops.indexing import along_axis, index_array, index_line, mask_array, mask_for, tensor_of
 from tensorx.ops.movement import axis_of
 
 __all__ = [
@@ -50,34 +50,12 @@ def _rank0(op, value):
 def _setitem(x, index, value):
     value = _operand("setitem", x, value)
     if x.requires_grad or (isinstance(value, Tensor) and value.requires_grad):
-        inplace("setitem", x, (value,), lambda: _put(x, index, value), index=index)
+        inplace("setitem", x, (value,), lambda: _core.index_put(x, index, value), index=index)
     else:
-        _put(x, index, value)
-
-
-def _put(x, index, value):
-    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.ndim and index.shape == x.shape:
-        if not (isinstance(value, Tensor) and value.ndim):
-            _fill_where("setitem", x, index, value)
-            return
-    _core.index_put(x, index, value)
+        _core.index_put(x, index, value)
 
 
 _core.hooks.setitem = _setitem
-
-
-def _fill_where(op, x, mask, value):
-    """The elements of x under a mask of its shape take one value. A mask that is still pending is
-    computed in the same pass (but for halves, whose bits only a move keeps)."""
-    if isinstance(value, Tensor):
-        plain = value.dtype is x.dtype and value.device is x.device
-    else:
-        plain = x.dtype.kind in {bool: "b", int: "iufc", float: "fc", complex: "c"}[type(value)]
-    if plain and _core.is_pending(mask) and x.device is mask.device and x.dtype not in (dtypes.float16, dtypes.bfloat16):
-        value = value.detach() if isinstance(value, Tensor) else value
-        _core.write_value(x.detach(), elementwise.where(mask, value, x.detach()), op)
-    else:
-        _core.mask_put(x, mask, value, op)
 
 
 def index_put_(x, indices, values, accumulate=False):
@@ -275,10 +253,8 @@ def masked_fill_(x, mask, value):
     """
     tensor_of("masked_fill_", x)
     value = _operand("masked_fill_", x, _rank0("masked_fill_", value))
-    mask = mask_for("masked_fill_", mask, x, x.shape) if not (isinstance(mask, Tensor) and mask.shape == x.shape) else mask
-    if mask.dtype is not dtypes.bool:
-        raise DTypeError(f"masked_fill_: the mask must be bool, got {mask.dtype.name}; compare or use astype(tx.bool)")
-    return inplace("masked_fill_", x, (value,), lambda: _fill_where("masked_fill_", x, mask, value), mask=mask)
+    mask = mask_for("masked_fill_", mask, x, x.shape)
+    return inplace("masked_fill_", x, (value,), lambda: _core.mask_put(x, mask, value, "masked_fill_"), mask=mask)
 
 
 def masked_scatter_(x, mask, source):
@@ -317,7 +293,8 @@ def masked_fill(x, mask, value, /):
     [0, 2, 3]
     """
     tensor_of("masked_fill", x)
-    mask = _core.as_index(mask, x, "masked_fill") if not isinstance(mask, Tensor) else mask
+    if not isinstance(mask, Tensor):
+        mask = mask_array("masked_fill", mask, x)
     return elementwise.where(mask, _rank0("masked_fill", value), x)
 
 

@@ -55,11 +55,18 @@ def index_line(op, index, x):
     return _core.reshape_view(index, (1,)) if index.ndim == 0 else index
 
 
-def mask_for(op, mask, x, shape):
-    """A bool mask on x's device, broadcast to a shape (a view)."""
-    mask = _core.as_index(mask, x, op)
+def mask_array(op, mask, x):
+    """A bool mask (tensor, array, list or truth value) as a tensor on x's device."""
+    if not isinstance(mask, Tensor):
+        mask = _core.as_index(mask, x, op)
     if mask.dtype is not dtypes.bool:
         raise DTypeError(f"{op}: the mask must be bool, got {mask.dtype.name}; compare or use astype(tx.bool)")
+    return _core.as_index(mask, x, op)
+
+
+def mask_for(op, mask, x, shape):
+    """A bool mask on x's device, broadcast to a shape (a view)."""
+    mask = mask_array(op, mask, x)
     if mask.shape == shape:
         return mask
     if len(mask.shape) > len(shape) or any(m not in (1, s) for m, s in zip(mask.shape[::-1], shape[::-1])):
@@ -175,7 +182,7 @@ def masked_select(x, mask, /):
     [2, 3, 4]
     """
     tensor_of("masked_select", x)
-    mask = _core.as_index(mask, x, "masked_select")
+    mask = mask_array("masked_select", mask, x)
     shape = broadcast_shapes(x.shape, mask.shape)
     mask = mask_for("masked_select", mask, x, shape)
     if x.shape != shape:
