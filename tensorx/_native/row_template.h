@@ -12,7 +12,7 @@
 /* d = exp(x - m); mid: no argument is below TXW_EXP_LOW */
 TXL_KERNEL void TXW(exp_block)(TXW_T *d, const TXW_T *x, ptrdiff_t n, TXW_T m, int mid)
 {
-    enum { W = 64 / sizeof(TXW_T) };
+    enum { W = 16 };
     TXW_T pad[W];
     for (ptrdiff_t i = 0; i < n; i += W) {
         const TXW_T *s = x + i;
@@ -42,46 +42,20 @@ TXL_KERNEL void TXW(fill)(TXW_T *d, ptrdiff_t n, TXW_T x)
         d[i] = x;
 }
 
-/* log(sum(exp(x - m))), m the largest: log1p of what the others add to one element that
- * equals m, so that the digits of small terms beside the 1 are kept.  Where m is not finite:
- * 0, or NaN if there is one. */
-static double TXW(log_sum)(const TXW_T *x, ptrdiff_t n, TXW_T m, int mid)
-{
-    TXW_T e[TXW_BLOCK];
-    double total = 0.0, others = -1.0; /* counts of equals are exact */
-    if (!(m - m == 0)) {
-        int nan = 0;
-        for (ptrdiff_t i = 0; i < n; i++)
-            nan |= x[i] != x[i];
-        return nan ? (double)NAN : 0.0;
-    }
-    for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {
-        ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;
-        TXW_I equal = 0;
-        TXW(exp_block)(e, x + i, k, m, mid);
-        for (ptrdiff_t j = 0; j < k; j++) {
-            equal += x[i + j] == m;
-            e[j] = x[i + j] == m ? 0 : e[j];
-        }
-        others += (double)equal;
-        total += TXW_QUICK_SUM(e, k);
-    }
-    return log1p(others + total);
-}
+/* ---- rows of at most 256 bytes, in one piece: no loop of unknown length ---- */
 
-/* softmax of at most 256 bytes, in one piece: padded with -inf, no loop of unknown length */
-static void TXW(softmax_small)(TXW_T *d, const TXW_T *x, ptrdiff_t n)
+enum { TXW(small) = 256 / sizeof(TXW_T) };
+
+/* p[0..small) = x padded with -inf, e = exp(p - top); returns top, the largest.  A NaN may
+ * win or be passed over: it stays in p and e. */
+TXL_INLINE TXW_T TXW(small_exps)(TXW_T *p, TXW_T *e, const TXW_T *x, ptrdiff_t n)
 {
-    enum { N = 256 / sizeof(TXW_T), Q = N / 4 };
-    TXW_T b[N], m[Q];
-    if (n < N) {
-        TXW_PAD(b, x, n, N, (TXW_T)-INFINITY);
-        x = b;
-    }
-    /* a NaN may win or be passed over: both ways the result is NaN */
+    enum { N = TXW(small), Q = N / 4 };
+    TXW_T m[Q];
+    TXW_PAD(p, x, n, N, (TXW_T)-INFINITY);
     TXL_SIMD
     for (int k = 0; k < Q; k++) {
-        TXW_T u = x[k] > x[k + Q] ? x[k] : x[k + Q], v = x[k + 2 * Q] > x[k + 3 * Q] ? x[k + 2 * Q] : x[k + 3 * Q];
+        TXW_T u = p[k] > p[k + Q] ? p[k] : p[k + Q], v = p[k + 2 * Q] > p[k + 3 * Q] ? p[k + 2 * Q] : p[k + 3 * Q];
         m[k] = u > v ? u : v;
     }
     TXL_UNROLL
@@ -93,25 +67,71 @@ static void TXW(softmax_small)(TXW_T *d, const TXW_T *x, ptrdiff_t n)
     const TXW_T top = m[0];
     TXL_SIMD
     for (int k = 0; k < N; k++)
-        b[k] = TXW_EXP(x[k] - top);
-    const TXW_T r = top - top == 0 ? (TXW_T)(1.0 / TXW_QUICK_SUM(b, N)) : (TXW_T)NAN;
-    if (n == N) {
-        TXL_SIMD
-        for (int k = 0; k < N; k++)
-            d[k] = b[k] * r;
-    } else {
-        TXL_SIMD
-        for (int k = 0; k < N; k++)
-            b[k] *= r;
-        TXW_UNPAD(d, b, n, N);
+        e[k] = TXW_EXP(p[k] - top);
+    return top;
+}
+
+TXL_KERNEL void TXW(softmax_small)(TXW_T *d, const TXW_T *x, ptrdiff_t n)
+{
+    enum { N = TXW(small) };
+    TXW_T p[N], e[N];
+    const TXW_T top = TXW(small_exps)(p, e, x, n);
+    const TXW_T r = top - top == 0 ? (TXW_T)(1.0 / TXW_QUICK_SUM(e, N)) : (TXW_T)NAN;
+    TXL_SIMD
+    for (int k = 0; k < N; k++)
+        e[k] *= r;
+    TXW_UNPAD(d, e, n, N);
+}
+
+/* ---- rows of any length ---- */
+
+/* *m = the largest (NaN passed over); log(sum(exp(x - m))) as log1p of what the others add to
+ * one element that equals m, so that the digits of small terms beside the 1 are kept.
+ * Where m is not finite: 0, or NaN if there is one. */
+TXL_KERNEL double TXW(log_sum)(const TXW_T *x, ptrdiff_t n, TXW_T *m)
+{
+    TXW_T e[TXW_BLOCK], low;
+    double total = 0.0, others = -1.0; /* counts of equals are exact */
+    TXW_I equal = 0;
+    int nan = 0;
+    if (n <= TXW(small)) {
+        TXW_T p[TXW(small)];
+        const TXW_T top = *m = TXW(small_exps)(p, e, x, n);
+        if (top - top == 0) {
+            for (int k = 0; k < TXW(small); k++) {
+                equal += p[k] == top;
+                e[k] = p[k] == top ? 0 : e[k];
+            }
+            return log1p((others + (double)equal) + TXW_QUICK_SUM(e, TXW(small)));
+        }
     }
+    *m = TXW_RANGE(x, n, &low);
+    if (!(*m - *m == 0)) {
+        for (ptrdiff_t i = 0; i < n; i++)
+            nan |= x[i] != x[i];
+        return nan ? (double)NAN : 0.0;
+    }
+    const TXW_T top = *m;
+    const int mid = low - top >= TXW_EXP_LOW;
+    for (ptrdiff_t i = 0; i < n; i += TXW_BLOCK) {
+        const ptrdiff_t k = n - i < TXW_BLOCK ? n - i : TXW_BLOCK;
+        TXW(exp_block)(e, x + i, k, top, mid);
+        equal = 0;
+        for (ptrdiff_t j = 0; j < k; j++) {
+            equal += x[i + j] == top;
+            e[j] = x[i + j] == top ? 0 : e[j];
+        }
+        others += (double)equal;
+        total += TXW_QUICK_SUM(e, k);
+    }
+    return log1p(others + total);
 }
 
 static void TXW(softmax)(void *dst, const void *src, ptrdiff_t n)
 {
     TXW_T *d = (TXW_T *)dst;
     const TXW_T *x = (const TXW_T *)src;
-    if (n * (ptrdiff_t)sizeof *x <= 256) {
+    if (n <= TXW(small)) {
         TXW(softmax_small)(d, x, n);
         return;
     }
@@ -137,12 +157,11 @@ static void TXW(log_softmax)(void *dst, const void *src, ptrdiff_t n)
 {
     TXW_T *d = (TXW_T *)dst;
     const TXW_T *x = (const TXW_T *)src;
-    TXW_T low, m = TXW_RANGE(x, n, &low);
+    TXW_T m, l = (TXW_T)TXW(log_sum)(x, n, &m);
     if (!(m - m == 0)) {
         TXW(fill)(d, n, (TXW_T)NAN);
         return;
     }
-    const TXW_T l = (TXW_T)TXW(log_sum)(x, n, m, low - m >= TXW_EXP_LOW);
     TXL_SIMD
     for (ptrdiff_t i = 0; i < n; i++)
         d[i] = (x[i] - m) - l;
@@ -151,8 +170,9 @@ static void TXW(log_softmax)(void *dst, const void *src, ptrdiff_t n)
 static void TXW(logsumexp)(void *dst, const void *src, ptrdiff_t n)
 {
     const TXW_T *x = (const TXW_T *)src;
-    TXW_T low, m = TXW_RANGE(x, n, &low);
-    *(TXW_T *)dst = (TXW_T)((double)m + TXW(log_sum)(x, n, m, low - m >= TXW_EXP_LOW));
+    TXW_T m;
+    const double log_sum = TXW(log_sum)(x, n, &m);
+    *(TXW_T *)dst = (TXW_T)((double)m + log_sum);
 }
 
 static void TXW(softmax_backward)(void *dst, const void *grad, const void *out, ptrdiff_t n)
@@ -179,8 +199,8 @@ static void TXW(cross_entropy)(void *loss, void *lse_one, const void *src, ptrdi
                                double smoothing)
 {
     const TXW_T *x = (const TXW_T *)src;
-    TXW_T low, m = TXW_RANGE(x, n, &low);
-    const double log_sum = TXW(log_sum)(x, n, m, low - m >= TXW_EXP_LOW);
+    TXW_T m;
+    const double log_sum = TXW(log_sum)(x, n, &m);
     double l = ((double)m - (double)x[target]) + log_sum;
     if (smoothing != 0.0)
         l = (1.0 - smoothing) * l + smoothing * (((double)m - TXW(total)(x, n, TXL_SUM) / (double)n) + log_sum);
