@@ -38,6 +38,8 @@ from tensorx.ops.assigning import *
 from tensorx.dlpack import from_dlpack
 from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
 from tensorx.tensor import astype
+from tensorx import autograd
+from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -23,6 +23,8 @@ cdef int export_begin(tx_node *n) except -1:
     ensure(n)
     wait_storage(n.st)
     flush_readers(n.st, NULL)
+    if not n.st.flags & TX_ST_READONLY:
+        saved_apart(n.st)
     host_ready(n)
     tx_st_own(n.st)
     tx_st_export(n.st)
@@ -36,7 +38,7 @@ cdef int export_buffer(Tensor x, Py_buffer *b, int flags) except -1:
     cdef int64_t *dims
     cdef int i, isz = tx_item_size[n.dtype]
     cdef bint writable = (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE
-    if x.rg:
+    if tracked(x):
         raise BufferError("buffer: the tensor requires grad; use x.detach() (shared memory) or x.detach().copy()")
     if FORMATS[n.dtype] == NULL:
         raise BufferError("buffer: bfloat16 has no buffer format; convert with astype(tx.float32), or use DLPack")
@@ -225,7 +227,7 @@ def cast(Tensor x, DType dtype):
     if KIND[n.dtype] == c'c' and KIND[dtype.code] not in (c'c', c'b'):
         raise DTypeError(f"astype: {DTYPES[n.dtype].name} to {dtype.name} would drop the imaginary part; use tx.real or abs first")
     cdef Tensor r = wrap(node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, dtype.code))
-    if x.rg and grad_on():
+    if tracked(x) and grad_on():
         HOOKS.cast(x, r, "astype")
     return r
 
@@ -242,8 +244,7 @@ def broadcast_view(Tensor x, tuple shape):
         raise ShapeError(f"broadcast_to: shape {shape_of(x.n)} has more axes than {shape}")
     ensure(x.n)
     cdef Tensor r = wrap(node_broadcast(x.n, nd, s, "broadcast_to"))
-    if x.rg and grad_on():
-        HOOKS.view(x, r, "broadcast_to", shape)
+    view_of(x, r, "broadcast_to", shape)
     return r
 
 
@@ -365,6 +366,7 @@ def overlaps_itself(Tensor x):
 def bump_version(Tensor x):
     """Tells that x's storage was written from outside the core."""
     ensure(x.n)
+    note_write(x.n.st, "a write from outside the core")
     x.n.st.version += 1
 
 
@@ -377,43 +379,7 @@ def prepare_write(Tensor x, str op):
     host_ready(x.n)
 
 
-# ---- values kept for backward ---------------------------------------------------------------------------
-
-cdef class Saved:
-    """A value kept for backward: an owner of its own, with the version it was saved at."""
-    cdef tx_node *n
-    cdef readonly uint64_t version
-
-    def __dealloc__(self):
-        if self.n != NULL:
-            self.n.saves -= 1
-            node_unref(self.n)
-
-    @property
-    def current_version(self):
-        """Version of the storage now."""
-        if self.n.kind != TX_LEAF:
-            return 0
-        return self.n.st.version
-
-    def unpack(self):
-        """A fresh handle on the value, without history."""
-        return wrap_extra(self.n)
-
-    def key(self):
-        """Identifies the value: equal to node_key of its handles."""
-        return <uintptr_t>self.n
-
-
-def save(Tensor x):
-    """Keeps x's value; the handle may die."""
-    cdef Saved s = Saved.__new__(Saved)
-    s.n = x.n
-    s.n.refs += 1
-    s.n.saves += 1
-    s.version = 0 if s.n.kind != TX_LEAF else s.n.st.version
-    return s
-
+# ---- for autograd and modules ----------------------------------------------------------------------------
 
 def retarget(Tensor x, Tensor y):
     """x becomes a handle on y's value; older views and graphs keep the old storage."""
@@ -422,6 +388,8 @@ def retarget(Tensor x, Tensor y):
     y.n.handles += 1
     x.n = y.n
     node_drop_handle(old)
+    if x.meta is not None and (<Meta>x.meta).leaf:
+        (<Meta>x.meta).like = (shape_of(x.n), DTYPES[x.n.dtype], g_devices[x.n.device])
 
 
 def _set_requires_grad(Tensor x, value):

@@ -88,6 +88,11 @@ cdef extern from "types.h" nogil:
         unsigned char raw[16]
     ctypedef struct tx_node
     ctypedef struct tx_edge
+    ctypedef struct tx_save:
+        tx_node *n
+        uint64_t version
+        tx_save *next
+        tx_save **pprev
     ctypedef struct tx_storage:
         int32_t owners, exports, device
         uint32_t flags
@@ -123,6 +128,7 @@ cdef extern from "types.h" nogil:
         tx_node *pend_next
         tx_node *pend_prev
         tx_node *dead
+        tx_save *saved
         void *site
         uint64_t epoch
         int32_t idx, uses

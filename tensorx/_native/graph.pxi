@@ -49,6 +49,7 @@ cdef inline tx_node *node_alloc(int ndim) noexcept:
     n.offset = 0
     n.st = NULL
     n.consumers = NULL
+    n.saved = NULL
     n.site = NULL
     n.epoch = 0
     return n

@@ -467,6 +467,7 @@ cdef class Picker:
             A.ready()
             self.place(b, sh)
             self.run(A)
+            note_write(self.x.n.st, self.op)
             self.x.n.st.version += 1
         finally:
             if self.J.before != NULL:
@@ -561,5 +562,6 @@ cdef int fill_number(tx_node *dst, const tx_scalar *number, str op) except -1:
         with nogil:
             tx_fill_view(p, dst.ndim, dst.shape, dst.strides, number, tx_item_log2[dst.dtype], <tx_move_fn *>K.move)
         A.mark(-1)
+    note_write(dst.st, op)
     dst.st.version += 1
     return 0

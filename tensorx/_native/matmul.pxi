@@ -144,6 +144,7 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
         prepare_write(r, "matmul")
         if c.ndim != nb + 2 or not tx_same_shape(nb + 2, c.shape, shape) or c.dtype != a.dtype:
             raise ShapeError(f"matmul: out has shape {shape_of(c)} and dtype {DTYPES[c.dtype].name}, the result {tuple([shape[i] for i in range(nb + 2)])}")
+        note_write(c.st, "matmul")
         c.st.version += 1
     if c.numel == 0:
         return r

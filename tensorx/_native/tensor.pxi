@@ -2,9 +2,15 @@
 
 cdef class Hooks:
     """Functions of the Python layers that the compiled core calls: autograd, indexing, printing."""
-    cdef public object elementwise           # (op, args, out) -> None: record out's history
-    cdef public object cast                  # (x, out, name) -> None
+    cdef public object cast                  # (x, out, name) -> None: record out's history
     cdef public object view                  # (x, out, name, args) -> None
+    cdef public object plan                  # (op, wanted, is_complex) -> the gradient of a row
+    cdef public object undo_view             # (node, g) -> gradient of a view's source
+    cdef public object match                 # (g, shape, dtype) -> g summed and converted
+    cdef public object hooked                # (functions, g) -> g after the hooks of a tensor
+    cdef public object freed                 # (node) -> error
+    cdef public object stale                 # (node, what, version, now, serial) -> error
+    cdef public object anomaly               # (node, gradients) -> None, or raises
     cdef public object inplace               # (name, x, run) -> None: calls run() and records
     cdef public object getitem               # (x, index) -> Tensor: what is not basic indexing
     cdef public object setitem               # (x, index, value) -> None
@@ -99,7 +105,7 @@ cdef class Tensor:
     @property
     def requires_grad(self):
         """Whether gradients are computed with respect to this tensor."""
-        return self.rg
+        return tracked(self)
 
     @requires_grad.setter
     def requires_grad(self, value):
@@ -160,8 +166,10 @@ cdef class Tensor:
         r.n = self.n
         r.n.refs += 1
         r.n.handles += 1
-        if self.rg:
-            HOOKS.view(self, r, "alias", ())
+        if tracked(self):
+            record_view(self, r, "alias", ())
+        elif self.meta is not None and not (<Meta>self.meta).leaf:
+            r.meta = self.meta
         return r
 
     def detach(self):
@@ -170,13 +178,17 @@ cdef class Tensor:
         r.n = self.n
         r.n.refs += 1
         r.n.handles += 1
+        if tracked(self):
+            r.meta = Meta.__new__(Meta)      # a history of its own, should it get one
+        elif self.meta is not None and not (<Meta>self.meta).leaf:
+            r.meta = self.meta
         return r
 
     def copy(self):
         """An independent tensor with the same values (differentiable)."""
         cdef tx_node *n = self.n
         cdef Tensor r = wrap(node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, n.dtype))
-        if self.rg and grad_on():
+        if tracked(self) and grad_on():
             HOOKS.cast(self, r, "copy")
         return r
 
@@ -315,13 +327,12 @@ cdef class Tensor:
             if not self.rg:
                 return pick(self, index, "getitem", True).gather()
             return HOOKS.getitem(self, index)
-        if self.rg and grad_on():
-            HOOKS.view(self, r, "getitem", index)
+        view_of(self, r, "getitem", index)
         return r
 
     def __setitem__(self, index, value):
         cdef Tensor v
-        if not self.rg and not (isinstance(value, Tensor) and (<Tensor>value).rg) and (isinstance(value, Tensor) or scalar_kind(value)):
+        if (isinstance(value, Tensor) or scalar_kind(value)) and not tracked(self) and not (isinstance(value, Tensor) and tracked(<Tensor>value)):
             v = basic_index(self, index)
             if v is not None:
                 write_value(v, value, "setitem")
@@ -335,7 +346,7 @@ cdef class Tensor:
 
         A pending source is computed straight into it. Returns self.
         """
-        if self.rg or (isinstance(source, Tensor) and (<Tensor>source).rg):
+        if tracked(self) or (isinstance(source, Tensor) and tracked(<Tensor>source)):
             if grad_on():
                 HOOKS.inplace("copy_", self, (source,), lambda: write_value(self, source, "copy_"))
                 return self
@@ -455,8 +466,10 @@ cdef object binop(int op, object a, object b):
                     ins[0] = x.n
                     ins[1] = (<Tensor>b).n
                     r = wrap(node_new(TX_EW, op, 2, ins, sc, dt, result_code(op, dt)))
-                    if (x.rg or (<Tensor>b).rg) and grad_on():
-                        HOOKS.elementwise(op, (a, b), r)
+                    if (tracked(x) or tracked(<Tensor>b)) and grad_on():
+                        args[0] = <PyObject *>a
+                        args[1] = <PyObject *>b
+                        record_ew(op, 2, args, r)
                     return r
             elif PyFloat_CheckExact(b) and (dt == TX_F32 or dt == TX_F64):
                 ins[0] = x.n
@@ -466,8 +479,10 @@ cdef object binop(int op, object a, object b):
                 else:
                     sc[1].d[0] = <double>b
                 r = wrap(node_new(TX_EW, op, 2, ins, sc, dt, result_code(op, dt)))
-                if x.rg and grad_on():
-                    HOOKS.elementwise(op, (a, b), r)
+                if tracked(x) and grad_on():
+                    args[0] = <PyObject *>a
+                    args[1] = <PyObject *>b
+                    record_ew(op, 2, args, r)
                 return r
     if not isinstance(a, Tensor) and scalar_kind(a) == 0:
         if is_ndarray(a):
@@ -480,9 +495,9 @@ cdef object binop(int op, object a, object b):
     args[0] = <PyObject *>a
     args[1] = <PyObject *>b
     r = wrap(ew_node(op, 2, args))
-    rg = (isinstance(a, Tensor) and (<Tensor>a).rg) or (isinstance(b, Tensor) and (<Tensor>b).rg)
+    rg = (isinstance(a, Tensor) and tracked(<Tensor>a)) or (isinstance(b, Tensor) and tracked(<Tensor>b))
     if rg and grad_on():
-        HOOKS.elementwise(op, (a, b), r)
+        record_ew(op, 2, args, r)
     return r
 
 
@@ -490,8 +505,8 @@ cdef object unop(int op, Tensor a):
     cdef PyObject *args[1]
     args[0] = <PyObject *>a
     cdef Tensor r = wrap(ew_node(op, 1, args))
-    if a.rg and grad_on():
-        HOOKS.elementwise(op, (a,), r)
+    if tracked(a) and grad_on():
+        record_ew(op, 1, args, r)
     return r
 
 
@@ -504,11 +519,11 @@ def elementwise(int op, *args):
         raise TypeError(f"{OP_NAMES[op]}: takes {OP_NIN[op]} operands, got {nin}")
     for k in range(nin):
         a[k] = PyTuple_GET_ITEM(args, k)
-        if isinstance(<object>a[k], Tensor) and (<Tensor><object>a[k]).rg:
+        if isinstance(<object>a[k], Tensor) and tracked(<Tensor><object>a[k]):
             rg = True
     cdef Tensor r = wrap(ew_node(op, nin, a))
     if rg and grad_on():
-        HOOKS.elementwise(op, args, r)
+        record_ew(op, nin, a, r)
     return r
 
 
@@ -569,13 +584,13 @@ def elementwise_inplace(int op, Tensor x, *others):
     """Row number op with its result written into x's storage; returns x."""
     cdef PyObject *a[4]
     cdef int k, nin = len(others) + 1
-    cdef bint rg = x.rg
+    cdef bint rg = tracked(x)
     if nin != OP_NIN[op]:
         raise TypeError(f"{OP_NAMES[op]}_: takes {OP_NIN[op] - 1} operands besides the tensor, got {nin - 1}")
     a[0] = <PyObject *>x
     for k in range(1, nin):
         a[k] = PyTuple_GET_ITEM(others, k - 1)
-        if isinstance(<object>a[k], Tensor) and (<Tensor><object>a[k]).rg:
+        if isinstance(<object>a[k], Tensor) and tracked(<Tensor><object>a[k]):
             rg = True
     if rg and grad_on():
         HOOKS.inplace(op, x, others, lambda: _inplace_again(op, x, others))

@@ -16,6 +16,7 @@
 
 typedef struct tx_storage tx_storage;
 typedef struct tx_node tx_node;
+typedef struct tx_save tx_save;
 typedef struct tx_edge tx_edge;
 
 /* One scalar in the register format of its dtype (halves as float). */
@@ -73,6 +74,13 @@ enum {
     TX_N_FAILED = 8    /* its value was lost (a forked child, a device fault) */
 };
 
+/* One value kept for backward; a node lists those that keep it. */
+struct tx_save {
+    tx_node *n;
+    uint64_t version;        /* of the storage when it was saved */
+    tx_save *next, **pprev;
+};
+
 struct tx_node {
     int32_t refs;      /* handles + saves + edges of consumers + holds of programs */
     int32_t handles;   /* Tensor objects */
@@ -92,6 +100,7 @@ struct tx_node {
     tx_node *leaf_next, **leaf_pprev;
     tx_node *pend_next, *pend_prev;
     tx_node *dead;     /* stack of nodes that are being freed */
+    tx_save *saved;    /* list of the saves */
     void *site;        /* PyObject* of the recorder, or NULL */
     uint64_t epoch;    /* planner: belongs to the program of this number */
     int32_t idx;       /* planner: position */

@@ -18,8 +18,7 @@ cdef Tensor permute(Tensor x, tuple axes, str name):
         shape[i] = n.shape[<int>axes[i]]
         strides[i] = n.strides[<int>axes[i]]
     cdef Tensor r = wrap(rearranged(n, n.ndim, shape, strides))
-    if x.rg and grad_on():
-        HOOKS.view(x, r, "permute", axes)
+    view_of(x, r, "permute", axes)
     return r
 
 
@@ -88,8 +87,7 @@ def reshape_view(Tensor x, tuple shape, bint copy_allowed=True):
         pass
     if reshape_strides(n, nd, s, t):
         r = wrap(rearranged(n, nd, s, t))
-        if x.rg and grad_on():
-            HOOKS.view(x, r, "reshape", shape)
+        view_of(x, r, "reshape", shape)
         return r
     if not copy_allowed:
         return None
@@ -100,7 +98,7 @@ def reshape_view(Tensor x, tuple shape, bint copy_allowed=True):
         r = wrap(rearranged(c, nd, s, t))
     finally:
         node_unref(c)
-    if x.rg and grad_on():
+    if tracked(x) and grad_on():
         HOOKS.cast(x, r, "reshape")
     return r
 
@@ -134,7 +132,12 @@ def strided_view(Tensor x, tuple shape, tuple strides, int64_t offset):
         tx_extent(nd, s, t, x.n.offset + offset, tx_item_size[x.n.dtype], &lo, &hi)
         if lo < 0 or hi > <int64_t>x.n.st.nbytes:
             raise ShapeError(f"view: shape {shape}, strides {strides} and offset {offset} leave the storage of {x.n.st.nbytes} bytes")
-    return wrap(leaf_view(x.n, nd, s, t, x.n.offset + offset))
+    cdef Tensor r = wrap(leaf_view(x.n, nd, s, t, x.n.offset + offset))
+    if tracked(x):
+        r.meta = Meta.__new__(Meta)          # the caller records what the view is
+    elif x.meta is not None and not (<Meta>x.meta).leaf:
+        r.meta = x.meta
+    return r
 
 
 cdef int basic_axes(tuple items) except -2:

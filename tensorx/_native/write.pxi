@@ -71,6 +71,7 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
     if not fused:
         ensure(src)
         if same_view(dst, src):
+            note_write(dst.st, op)
             dst.st.version += 1
             return 0
         if views_overlap(dst, src):
@@ -135,6 +136,7 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
             if rc == DONE:
                 break
             settle_need(P, rc, src, &tries)
+        note_write(dst.st, op)
         dst.st.version += 1
         if src.handles or src.saves or src.consumers != NULL:
             become_copy_of(src, dst)

@@ -53,7 +53,7 @@ def _define(name, row, method=False, inplace=False):
     run = "_run_inplace" if inplace else "_run"
     body = f"_special({run}, {', '.join(call)})" if row.name in _SPECIAL else f"{run}({_INDEX[row.name]}, {', '.join(call)})"
     space = {"_run": _run, "_run_inplace": _run_inplace, "_special": _SPECIAL.get(row.name), "__name__": "tensorx", "inf": float("inf")}
-    exec(f"def {name}{signature}:\n    return {body}", space)
+    exec(compile(f"def {name}{signature}:\n    return {body}", __file__, "exec"), space)
     function = space[name]
     if not method:
         function.__doc__ = codegen.docstring(row, name)
