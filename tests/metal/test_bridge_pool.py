@@ -13,7 +13,7 @@ PAGE = 16384
 
 @pytest.fixture
 def inst(metal):
-    instance = bridge.Instance(0, page_bytes=PAGE)
+    instance = bridge.Instance(0, page_bytes=PAGE, no_slabs=0)
     yield instance
     instance.close()
 
