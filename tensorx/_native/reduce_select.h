@@ -10,6 +10,7 @@
 #include "extreme.h"
 #include "kernel_abi.h"
 #include "lanes.h"
+#include "reduce_columns.h"
 
 #define TXS_BLOCK 2048 /* elements that are read twice (best value, then its place) while in L1 */
 

@@ -13,6 +13,7 @@
 
 #include "kernel_abi.h"
 #include "lanes.h"
+#include "reduce_columns.h"
 
 #define TXR_BLOCK 1024 /* float64 elements between two compensated additions */
 

@@ -248,7 +248,19 @@ def strided(raw, start, shape, strides, size):
 def test_moves_in_two_dimensions(isa, log2, rng):
     lib = library("moves", isa)
     size = 1 << log2
-    for n0, n1 in ((0, 3), (1, 1), (1, 9), (9, 1), (3, 5), (16, 16), (64, 64), (65, 130), (70, 3), (3, 70), (33, 90)):
+    for n0, n1 in (
+        (0, 3),
+        (1, 1),
+        (1, 9),
+        (9, 1),
+        (3, 5),
+        (16, 16),
+        (64, 64),
+        (65, 130),
+        (70, 3),
+        (3, 70),
+        (33, 90),
+    ):
         # strides in items: transposing in both senses, copies, gaps, fills, reversed
         for d0, d1, s0, s1 in (
             (n1, 1, 1, n0), (1, n0, n1, 1), (n1, 1, n1, 1), (n1 + 3, 1, 1, n0 + 2), (1, n0 + 1, n1 + 5, 1),

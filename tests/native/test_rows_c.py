@@ -128,8 +128,12 @@ def test_layer_norm(lib, kind, rng):
         for weight, bias in ((None, None), (w, None), (None, b), (w, b)):
             got, m, r = layer_norm(lib, x, weight, bias, 1e-5)
             part = (v - mean) * rstd
-            want = part * (1 if weight is None else weight.astype(LD)) + (0 if bias is None else bias.astype(LD))
-            size = np.abs(part) * (1 if weight is None else np.abs(weight)) + (0 if bias is None else np.abs(bias))
+            want = part * (1 if weight is None else weight.astype(LD)) + (
+                0 if bias is None else bias.astype(LD)
+            )
+            size = np.abs(part) * (1 if weight is None else np.abs(weight)) + (
+                0 if bias is None else np.abs(bias)
+            )
             assert (np.abs(got - want) <= 4 * np.finfo(kind).eps * (size + 1)).all()
             assert ulps(m, mean) <= 2 and ulps(r, rstd) <= 2
             again, _, _ = layer_norm(lib, x, weight, bias, 1e-5, inplace=True)
@@ -188,7 +192,9 @@ def grad_inputs(rng, kind, n):
 
 
 def close(got, want, kind, size=1.0):
-    return np.abs(got.astype(LD) - want).max() <= 16 * np.finfo(kind).eps * max(size, float(np.abs(want).max()))
+    return np.abs(got.astype(LD) - want).max() <= 16 * np.finfo(kind).eps * max(
+        size, float(np.abs(want).max())
+    )
 
 
 def test_softmax_backward(lib, kind, rng):
