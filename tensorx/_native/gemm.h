@@ -82,6 +82,12 @@ static void txg_rectangle(txg_job *q, int64_t g, int64_t i0, int64_t m, int64_t 
             }
             t.kc = txg_min(q->run, q->k - k0);
             t.a = a + k0 * q->a_cs * es;
+            if (q->pack_a) {
+                t.a_rs = t.kc;
+                t.a_ks = 1;
+                K->pack_a(abuf, t.kc, t.a, q->a_rs, q->a_cs, m, t.kc);
+                t.a = abuf;
+            }
             t.b = b + k0 * q->b_rs * es;
             t.add = k0 > 0 || (q->accumulate && !q->work);
             t.bias = k0 + t.kc == q->k && !q->work ? bias : NULL;
@@ -388,7 +394,7 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
 
     q->work = K->convert || q->c_cs != 1 || (q->accumulate && (q->k > q->run || q->bias)) ||
               (q->bias && (q->bias_rs != 0 || q->bias_cs != 1));
-    q->thin = K->thin && q->m <= TXG_THIN && (q->b_cs == 1 || q->b_rs == 1) && q->k >= 16 && q->n >= lanes;
+    q->thin = K->thin && q->m <= TXG_THIN && (q->b_rs == 1 || (q->b_cs == 1 && !K->convert)) && q->k >= 16 && q->n >= lanes;
     q->pack_b = !q->thin && txg_should_pack_b(q);
     q->pack_a = K->convert || (q->a_cs != 1 && llabs(q->a_cs) * K->esize >= 2048 && q->n > K->nr / 2);
 

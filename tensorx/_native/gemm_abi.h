@@ -83,7 +83,8 @@ typedef struct txg_kernel {
     /* Rows of kc adjacent elements, ld apart. */
     void (*pack_a)(void *dst, int64_t ld, const void *src, int64_t rs, int64_t ks, int64_t m, int64_t kc);
     void (*block)(const txg_block *);
-    /* The same for m <= TXG_THIN with B as it lies; NULL: not offered. */
+    /* The same for m <= TXG_THIN with B as it lies (of the stored type; only b_ks == 1 if converted);
+     * NULL: not offered. */
     void (*thin)(const txg_block *);
     void (*finish)(const txg_finish *);
     /* *acc (compute type) = sum of a[i * as] * b[i * bs], i < n <= TXG_DOT_CHUNK, in one fixed order. */

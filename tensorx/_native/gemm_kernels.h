@@ -11,6 +11,9 @@
 
 #define TXG_P txg_pack2
 #define TXG_E txg_b2
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TXG_PAIR 1
+#endif
 #include "gemm_pack.h"
 
 #define TXG_P txg_pack4
@@ -121,6 +124,7 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 
 #define TXG_N f16
 #define TXG_S uint16_t
+#define TXG_THIN_OF txg_thin_f32
 #define TXG_T float
 #define TXG_PER 1
 #define TXG_WIDEN 1
@@ -130,6 +134,7 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 
 #define TXG_N bf16
 #define TXG_S uint16_t
+#define TXG_THIN_OF txg_thin_f32
 #define TXG_T float
 #define TXG_PER 1
 #define TXG_WIDEN 1
@@ -228,25 +233,25 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 
 #define TXG_REAL(name, bytes, slow, thinfn) \
     TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 1, txg_dot_##name, thinfn, (slow) * (bytes) / TXG_RATE)
-#define TXG_WIDE(name, tile, sbytes, cbytes) \
-    TXG_ENTRY(name, tile, cbytes, cbytes, sbytes, 1, 1, txg_dot_of_##name, NULL, (cbytes) / TXG_RATE)
+#define TXG_WIDE(name, tile, sbytes, cbytes, thinfn) \
+    TXG_ENTRY(name, tile, cbytes, cbytes, sbytes, 1, 1, txg_dot_of_##name, thinfn, (cbytes) / TXG_RATE)
 #define TXG_COMPLEX(name, bytes) \
     TXG_ENTRY(name, name, bytes, bytes, bytes, 0, 2, txg_dot_##name, NULL, 2 * (bytes) / TXG_RATE)
 
 static const txg_table txg_the_table = {
     TX_GEMM_ABI, TX_NDT,
     {
-        [TX_BOOL] = TXG_WIDE(bool, f32, 1, 4),
-        [TX_I8] = TXG_WIDE(u8, u16, 1, 2),
+        [TX_BOOL] = TXG_WIDE(bool, f32, 1, 4, NULL),
+        [TX_I8] = TXG_WIDE(u8, u16, 1, 2, NULL),
         [TX_I16] = TXG_REAL(u16, 2, 2, NULL),
         [TX_I32] = TXG_REAL(u32, 4, 2, NULL),
         [TX_I64] = TXG_REAL(u64, 8, 4, NULL),
-        [TX_U8] = TXG_WIDE(u8, u16, 1, 2),
+        [TX_U8] = TXG_WIDE(u8, u16, 1, 2, NULL),
         [TX_U16] = TXG_REAL(u16, 2, 2, NULL),
         [TX_U32] = TXG_REAL(u32, 4, 2, NULL),
         [TX_U64] = TXG_REAL(u64, 8, 4, NULL),
-        [TX_F16] = TXG_WIDE(f16, f32, 2, 4),
-        [TX_BF16] = TXG_WIDE(bf16, f32, 2, 4),
+        [TX_F16] = TXG_WIDE(f16, f32, 2, 4, txg_thin_f16),
+        [TX_BF16] = TXG_WIDE(bf16, f32, 2, 4, txg_thin_bf16),
         [TX_F32] = TXG_REAL(f32, 4, 1, txg_thin_f32),
         [TX_F64] = TXG_REAL(f64, 8, 1, txg_thin_f64),
         [TX_C64] = TXG_COMPLEX(c64, 8),

@@ -3,7 +3,8 @@
  * Included once per size by gemm_kernels.h with
  *   TXG_P    prefix of the functions made here
  *   TXG_E    element type, TXG_V and TXG_M vector of such elements in registers and memory
- *   TXG_TR   loads a square transposed; not defined: no such path */
+ *   TXG_TR   loads a square transposed; not defined: no such path
+ *   TXG_PAIR 1: elements of 2 bytes, whose squares are transposed as pairs and then split */
 
 #define FN(x) TXG_CAT(TXG_P, x)
 #define E TXG_E
@@ -42,6 +43,26 @@ static void FN(_columns)(E *dst, int64_t w, const E *src, int64_t ls, int64_t n,
             for (int q = 0; q < SQ; q++) *(TXG_M *)(dst + (k + q) * w + l) = (TXG_M)r[q];
         }
         FN(_slow)(dst + l, w, s, ls, 1, SQ, k, kc);
+    }
+#elif defined(TXG_PAIR)
+    enum { L4 = TXG_VB / 4 };
+    typedef uint16_t half __attribute__((vector_size(TXG_VB / 2)));
+    typedef uint16_t mhalf __attribute__((vector_size(TXG_VB / 2), aligned(2), may_alias));
+    for (; l + L4 <= n; l += L4) {
+        const E *s = src + l * ls;
+        int64_t k = 0;
+        for (; k + 2 * L4 <= kc; k += 2 * L4) {
+            vtxg_u32 r[L4];
+            txg_square_u32(r, s + k, ls * (int64_t)sizeof(E));
+            TXG_UNROLL
+            for (int q = 0; q < L4; q++) {
+                const vtxg_u32 lo = r[q] & 0xffff, hi = r[q] >> 16;
+                E *d = dst + (k + 2 * q) * w + l;
+                *(mhalf *)d = (mhalf)__builtin_convertvector(lo, half);
+                *(mhalf *)(d + w) = (mhalf)__builtin_convertvector(hi, half);
+            }
+        }
+        FN(_slow)(dst + l, w, s, ls, 1, L4, k, kc);
     }
 #endif
     if (l < n) FN(_slow)(dst + l, w, src + l * ls, ls, 1, n - l, 0, kc);
@@ -89,3 +110,4 @@ static void FN(_a)(void *dst, int64_t ld, const void *src, int64_t rs, int64_t k
 #undef TXG_V
 #undef TXG_M
 #undef TXG_TR
+#undef TXG_PAIR

@@ -3,6 +3,7 @@
  *   TXG_N     name of the stored type (suffix of txg_load_, txg_store_)
  *   TXG_S     stored scalar, TXG_T computed scalar, TXG_PER scalars per element
  *   TXG_WIDEN 1: stored and computed types differ
+ *   TXG_THIN_OF thin function of the computed type; not defined: none
  *   TXG_PACK  packing functions of the computed type, TXG_TILE_N its tile functions */
 
 #define FN(x) TXG_CAT(x, TXG_N)
@@ -108,6 +109,25 @@ static void FN(txg_dot_of_)(void *acc, const void *a, int64_t as, const void *b,
     FN(txg_load_)(y, (const S *)b, bs, n);
     TXG_CAT(txg_dot_, TXG_TILE_N)(acc, x, 1, y, 1, n, conj);
 }
+#endif
+
+#ifdef TXG_THIN_OF
+/* Inner axis adjacent: a few columns at a time are widened and go to the computed type's function. */
+static void FN(txg_thin_)(const txg_block *g)
+{
+    enum { SQ = TXG_VB / sizeof(T) };
+    T run[SQ * TXG_KC];
+    txg_block t = *g;
+    for (int64_t j = 0; j < g->n; j += SQ) {
+        t.n = g->n - j < SQ ? g->n - j : SQ;
+        for (int64_t l = 0; l < t.n; l++) FN(txg_load_)(run + l * g->kc, (const S *)g->b + (j + l) * g->b_cs, 1, g->kc);
+        t.b = run;
+        t.b_cs = g->kc;
+        t.c = (T *)g->c + j;
+        TXG_THIN_OF(&t);
+    }
+}
+#undef TXG_THIN_OF
 #endif
 
 #undef FN

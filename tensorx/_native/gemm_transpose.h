@@ -67,8 +67,8 @@ TXG_INLINE void txg_square_u32(vtxg_u32 *r, const void *src, ptrdiff_t step)
     vtxg_u32 v[TXG_VB / 4];
     TXG_UNROLL
     for (int g = 0; g < TXG_VB / 4; g += 4, s += 4 * step) {
-        const vtxg_u32 a = (vtxg_u32)*(const mtxg_u32 *)s, b = (vtxg_u32)*(const mtxg_u32 *)(s + step);
-        const vtxg_u32 c = (vtxg_u32)*(const mtxg_u32 *)(s + 2 * step), d = (vtxg_u32)*(const mtxg_u32 *)(s + 3 * step);
+        const vtxg_u32 a = (vtxg_u32)*(const mtxg_any *)s, b = (vtxg_u32)*(const mtxg_any *)(s + step);
+        const vtxg_u32 c = (vtxg_u32)*(const mtxg_any *)(s + 2 * step), d = (vtxg_u32)*(const mtxg_any *)(s + 3 * step);
         const vtxg_u32 ab0 = TXG_LO1(a, b), ab1 = TXG_HI1(a, b), cd0 = TXG_LO1(c, d), cd1 = TXG_HI1(c, d);
         v[g] = TXG_LO2(ab0, cd0);
         v[g + 1] = TXG_HI2(ab0, cd0);
@@ -84,7 +84,7 @@ TXG_INLINE void txg_square_u64(vtxg_u64 *r, const void *src, ptrdiff_t step)
     vtxg_u32 v[TXG_VB / 8], w[TXG_VB / 8];
     TXG_UNROLL
     for (int g = 0; g < TXG_VB / 8; g += 2, s += 2 * step) {
-        const vtxg_u32 a = (vtxg_u32)*(const mtxg_u32 *)s, b = (vtxg_u32)*(const mtxg_u32 *)(s + step);
+        const vtxg_u32 a = (vtxg_u32)*(const mtxg_any *)s, b = (vtxg_u32)*(const mtxg_any *)(s + step);
         v[g] = TXG_LO2(a, b);
         v[g + 1] = TXG_HI2(a, b);
     }
