@@ -322,6 +322,15 @@ def test_a_prologue_is_not_stored():
     assert m.bytes == 4 and s.item() == 0.0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex128"])
+def test_scratch_fits_operands_wider_than_the_result(dtype):
+    x = tx.arange(3000).astype("float32").astype(dtype)[::-1]
+    assert x.astype("bool").sum().item() == 2999
+    assert tx.eval(b := x.astype("bool")) is None and b.tolist() == [True] * 2999 + [False]
+    if dtype != "complex128":
+        assert ((x.astype("int8") > 3) & (x > 3.0)).astype("uint8").sum().item() > 0
+
+
 @pytest.mark.parametrize("shape, axis", [((7, 5), 0), ((7, 5), 1), ((3, 70, 40), 1), ((2, 3, 4, 5), (0, 2)), ((70000,), 0),
                                          ((300, 300), (0, 1)), ((5, 3000), 0), ((3000, 20), 0), ((2, 40000), 1)])  # fmt: skip
 def test_reductions_agree_with_numpy_and_with_eager(shape, axis, rng):

@@ -662,6 +662,9 @@ cdef void plan_emit(Plan *P, bint for_reduce) noexcept:
     P.nslot_free = 0
     for i in range(P.nleaf):
         P.lreg[i] = -1
+        k = tx_item_size[tx_reg_dtype(P.leaves[i].dtype)]
+        if k > itemmax:
+            itemmax = k
     for i in range(P.norder):
         n = P.order[i]
         dt = n.dtype
