@@ -135,6 +135,23 @@ def test_copy_into_computes_into_the_destination():
     assert m.bytes == 0 and w[0].item() == 1.5
 
 
+@pytest.mark.parametrize("n", [1, 5000])
+def test_copies_read_memory_that_another_output_takes_over(n):
+    x = tx.arange(n).astype("float32") + 1.0
+    tx.eval(x)
+    c = x.copy()
+    d = c.copy()
+    del x
+    c = c * 0.5 + 0.25
+    m = c * d
+    k = d.copy()
+    tx.eval(m)
+    a = np.arange(n, dtype=np.float32) + 1
+    want = a * np.float32(0.5) + np.float32(0.25)
+    for t, w in ((c, want), (m, want * a), (d, a), (k, a)):
+        np.testing.assert_array_equal(t.numpy(), w)
+
+
 def test_a_source_that_lives_on_keeps_its_value():
     w = fresh()
     s = w * 0.5

@@ -36,6 +36,7 @@ cdef struct Plan:
     # per node
     int16_t vreg[96]                 # register of the value
     int16_t last[96]                 # position of its last read
+    int16_t read[96]                 # the same, copies and movements of it included
     int16_t olay[96]                 # layout of its output, -1
     int8_t out[96]                   # is stored
     int8_t scal[96]                  # value is one element in its register
@@ -46,6 +47,7 @@ cdef struct Plan:
     # per leaf
     int16_t lreg[200]
     int16_t llast[200]
+    int16_t lread[200]
     int16_t llay[200]
     int8_t lcls[200]
     int8_t lscal[200]
@@ -409,6 +411,25 @@ cdef void plan_last_reads(Plan *P) noexcept:
                 P.llast[c.idx] = <int16_t>i
             else:
                 P.last[c.idx] = <int16_t>i
+    # a copy or movement has no register of its own: whoever reads it reads its source
+    for i in range(P.nleaf):
+        P.lread[i] = P.llast[i]
+    for i in range(P.norder):
+        P.read[i] = P.last[i]
+    for i in range(P.norder - 1, -1, -1):
+        n = P.order[i]
+        if is_passed_on(n):
+            c = n.inp[0]
+            if c.kind == TX_LEAF:
+                if P.read[i] > P.lread[c.idx]:
+                    P.lread[c.idx] = P.read[i]
+            elif P.read[i] > P.read[c.idx]:
+                P.read[c.idx] = P.read[i]
+
+
+cdef inline bint is_passed_on(tx_node *n) noexcept:
+    """The value has the register of its operand."""
+    return n.kind == TX_MOVE or (n.kind == TX_CAST and (n.inp[0].dtype == n.dtype or tx_is_half(n.inp[0].dtype)))
 
 
 cdef bint can_donate(Plan *P, int li, int64_t nbytes) noexcept:
@@ -450,11 +471,13 @@ cdef int plan_outputs(Plan *P, int device) except -1:
                 oc = C_LIN
         if nbytes > 0 and oc == C_LIN and not P.reducing:
             for li in range(P.nleaf):
-                if can_donate(P, li, nbytes):
+                # a value in its operand's register is stored where it stands, never at the end:
+                # its register may be memory that another output takes over
+                if can_donate(P, li, nbytes) and not (P.lread[li] > i and is_passed_on(n)):
                     P.ltaken[li] = 1
                     P.donor[i] = <int16_t>li
                     P.ost[i] = P.leaves[li].st
-                    if P.llast[li] > i:
+                    if P.lread[li] > i:
                         P.late[i] = 1
                     break
         if P.ost[i] == NULL:

@@ -114,8 +114,10 @@ static void tx_reduce_cols_task(void *ctx, int64_t task) {
             }
         } else {
             tx_run_span(p, &t, pos, m > 1 ? m * C : cn, 0);
-            for (int64_t r = 0; r < m; r++)
-                j->red->vfold(acc, aux, t.rp[j->value] + r * C * j->vsize, cn, lo + r);
+            if (m == 1)
+                j->red->vfold(acc, aux, t.rp[j->value], cn, lo);
+            else
+                j->red->vfold_rows(acc, aux, t.rp[j->value], C * j->vsize, m, cn, lo);
         }
         lo += m;
     }
