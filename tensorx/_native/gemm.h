@@ -399,9 +399,10 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
     q->pack_a = K->convert || (q->a_cs != 1 && llabs(q->a_cs) * K->esize >= 2048 && q->n > K->nr / 2);
 
     const double macs = (double)q->batch * (double)q->m * (double)txg_round(q->n, lanes) * (double)q->k;
-    const double bytes = (double)q->batch * (double)q->n * (double)q->k * (double)K->esize;
+    const double mn = (double)q->m * (double)q->n, nk = (double)q->n * (double)q->k, mk = (double)q->m * (double)q->k;
+    const double bytes = (double)q->batch * (mn + nk + mk) * (double)K->esize;
     double us = macs * K->mac_ns * 1e-3 + 0.05;
-    if (us < bytes * 3e-5) /* few rows: the time is that of reading B */
+    if (us < bytes * 3e-5) /* few rows, columns or steps: the time is that of touching memory */
         us = bytes * 3e-5;
     const int threads = tx_get_num_threads();
     txg_cut(q, us, threads);

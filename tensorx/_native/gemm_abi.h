@@ -102,7 +102,7 @@ typedef struct txg_table {
     txg_kernel kernel[15]; /* by dtype code; block == NULL: not defined */
 } txg_table;
 
-#define TXG_KC 512
+#define TXG_KC 384
 
 /* Length of one run of the inner axis: a function of k alone. */
 static inline int64_t txg_run_length(int64_t k) {
