@@ -352,26 +352,27 @@ def test_source_folder_without_core_says_what_to_do(pure_package):
     assert "pip install" in last and "source folder" in last, last
 
 
-def fake_distribution(folder, name):
-    info = folder / f"{name}-0.12.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.12.0\n")
-
-
-def test_warns_about_the_stranger_of_the_same_name(tmp_path, run_child):
+def test_warns_about_the_stranger_of_the_same_name(pure_package, tmp_path):
+    """The distribution `tensorx` fills the same folder; both installed overwrite each other."""
+    shutil.copytree(pure_package / "tensorx", tmp_path / "tensorx")
+    for name in ["_core", *kernel_modules()]:
+        os.symlink(built(name), tmp_path / "tensorx" / os.path.basename(built(name)))
     code = """
         import warnings
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             import tensorx
+        assert tensorx.__file__.startswith(FOLDER), tensorx.__file__
         for w in seen:
             print(w.category.__name__, w.message)
     """
-    path = str(tmp_path)
-    assert "tensorx" not in run_child(code, imports="", env={"PYTHONPATH": path}).stdout
-    fake_distribution(tmp_path, "tensorx")
-    out = run_child(code, imports="", env={"PYTHONPATH": path}).stdout
-    assert "Warning" in out and "pip uninstall tensorx" in out, out
+    code = textwrap.dedent(code).replace("FOLDER", repr(str(tmp_path)))
+    assert run(sys.executable, "-c", code, cwd=tmp_path).stdout == ""
+    (tmp_path / "tensorx_runtime-0.1.0.dist-info").mkdir()
+    assert run(sys.executable, "-c", code, cwd=tmp_path).stdout == ""
+    (tmp_path / "tensorx-0.12.0.dist-info").mkdir()
+    out = run(sys.executable, "-c", code, cwd=tmp_path).stdout
+    assert "Warning" in out and "tensorx-0.12.0" in out and "uninstall" in out, out
 
 
 @pytest.mark.slow
