@@ -42,6 +42,10 @@ if [ -z "$clang" ]; then
 fi
 [ -n "$clang" ] || fail "no clang found; on Debian: apt-get install clang lld libgnustep-base-dev"
 ld=$(command -v ld.bfd || command -v ld || command -v ld.lld) || fail "no linker found (binutils)"
+cpp=$(command -v cpp || true) # GNU's, when gcc is there
+if [ -n "$cpp" ] && ! "$cpp" --version 2>/dev/null | grep -q 'Free Software Foundation'; then
+    cpp=
+fi
 command -v gnustep-config >/dev/null || fail "no GNUstep found; on Debian: apt-get install libgnustep-base-dev"
 
 usable() { mkdir -p "$1" 2>/dev/null && [ -w "$1" ]; }
@@ -57,7 +61,7 @@ usable "$cache" || fail "cannot write to $cache"
 
 version=$("$clang" --version | head -n 1)
 digest() { sha256sum | cut -c1-16; }
-id=$({ echo "$version $clang $ld $(uname -m)"; cd "$here" && cat build.sh src/* msl/* include/*/*.h include/*.h; } | digest)
+id=$({ echo "$version $clang $ld $cpp $(uname -m)"; cd "$here" && cat build.sh src/* msl/* include/*/*.h include/*.h; } | digest)
 folder=$cache/$id
 
 exec 9>"$cache/lock"
@@ -87,7 +91,7 @@ if [ ! -e "$folder/done" ]; then
     mkdir -p "$folder/kernels" "$folder/o"
     cp -r "$here/msl" "$folder/msl"
     objc_flags
-    define=(-DSM_CLANG="\"$clang\"" -DSM_LD="\"$ld\"" -DSM_VERSION="\"$id\"")
+    define=(-DSM_CLANG="\"$clang\"" -DSM_LD="\"$ld\"" -DSM_CPP="\"$cpp\"" -DSM_VERSION="\"$id\"")
     compile() {
         case $1 in
         *.m) "$clang" "${common[@]}" "${objc[@]}" "${define[@]}" -c "$1" -o "$2" ;;

@@ -26,6 +26,9 @@ extern char **environ;
 #ifndef SM_LD
 #define SM_LD "ld"
 #endif
+#ifndef SM_CPP
+#define SM_CPP ""
+#endif
 #ifndef SM_VERSION
 #define SM_VERSION "0"
 #endif
@@ -136,7 +139,7 @@ std::vector<std::string> flags(bool safe, bool contract_off, const sm_compile_op
     std::vector<std::string> f = {
         "-x", "cl", "-cl-std=clc++2021", "-cl-no-stdinc", "-cl-single-precision-constant",
         "-fsigned-char", "-w", "-Xclang",
-        "-cl-ext=-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables,"
+        "-cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables,"
         "+cl_khr_fp16,-__opencl_c_pipes,-__opencl_c_device_enqueue",
         "-fPIC", "-fno-math-errno", "-fstack-clash-protection",
 #if defined(__x86_64__)
@@ -337,7 +340,7 @@ std::string compile(const std::string &source, const sm_compile_options &options
         }
         text += "#line 1\n";
     }
-    Translation t = translate(text + source, values);
+    Translation t = translate(text + source, values, false);
     if (t.needs_preprocessor && t.errors.empty()) {
         // Line markers stay, so that messages name the user's lines.
         std::string plain = base + ".metal", expanded;
@@ -345,18 +348,19 @@ std::string compile(const std::string &source, const sm_compile_options &options
             errors = "cannot write to " + cache_folder();
             return "";
         }
-        int rc = run_tool({clang(), "-E", "-x", "c++", "-std=c++14", "-undef", "-nostdinc", "-w",
-                           "-D__METAL__=1", "-D__METAL_MACOS__=1",
-                           "-D__METAL_VERSION__=" + std::to_string(options.language), plain},
-                          expanded);
+        // GNU cpp starts in a third of the time that clang needs; either will do.
+        std::string cpp = env("SOFTMETAL_CPP", SM_CPP);
+        std::vector<std::string> expand = cpp.empty() ? std::vector<std::string>{clang(), "-E"}
+                                                      : std::vector<std::string>{cpp};
+        expand = expand + std::vector<std::string>{
+            "-x", "c++", "-std=c++14", "-undef", "-nostdinc", "-w", "-D__METAL__=1",
+            "-D__METAL_MACOS__=1", "-D__METAL_VERSION__=" + std::to_string(options.language), plain};
+        int rc = run_tool(expand, expanded);
         if (rc) {
             errors = expanded;
             return "";
         }
-        bool safe = t.safe_math, contract_off = t.contract_off;
-        t = translate(expanded, values);
-        t.safe_math |= safe;
-        t.contract_off |= contract_off;
+        t = translate(expanded, values, true);
     }
     if (!t.errors.empty()) {
         errors = t.errors;

@@ -48,8 +48,10 @@ struct Translation {
     bool safe_math, contract_off;
 };
 
-// values: "index|name value" per line, of function constants.
-Translation translate(const std::string &source, const std::map<std::string, std::string> &values);
+// values: of function constants, by index or name.  A text that needs a
+// preprocessor comes back without its includes, to be expanded and given again.
+Translation translate(const std::string &source, const std::map<std::string, std::string> &values,
+                      bool preprocessed);
 
 } // namespace sm
 #endif

@@ -113,6 +113,15 @@ void Rewriter::blank(int from, int to)
 void Rewriter::directives(bool preprocessed)
 {
     bool library = preprocessed;
+    for (const Token &tok : t)
+        if (tok.kind == Kind::kDirective && !preprocessed) {
+            size_t p = tok.text.find_first_not_of(" \t", 1), e = p;
+            while (e < tok.text.size() && isalpha((unsigned char)tok.text[e]))
+                ++e;
+            std::string word = p < e ? tok.text.substr(p, e - p) : "";
+            if (!word.empty() && word != "include" && word != "pragma" && word != "line")
+                out.needs_preprocessor = true;
+        }
     for (int i = 0; i < (int)t.size(); ++i) {
         if (t[(size_t)i].kind != Kind::kDirective)
             continue;
@@ -137,7 +146,9 @@ void Rewriter::directives(bool preprocessed)
             blank(i, i + 1);
         } else if (word == "pragma") {
             auto has = [&](const char *x) { return rest.find(x) != std::string::npos; };
-            if (has("METAL")) {
+            if (out.needs_preprocessor) {
+                continue; // it may stand in a branch that is not taken
+            } else if (has("METAL")) {
                 if (has("math_mode") && has("safe"))
                     out.safe_math = true;
                 if (has("contract") && has("off"))
@@ -146,8 +157,6 @@ void Rewriter::directives(bool preprocessed)
             } else if (!has("unroll") && !has("clang") && !has("mark")) {
                 error(i, "unknown pragma:" + rest);
             }
-        } else if (word != "line") {
-            out.needs_preprocessor = true;
         }
     }
     if (!library)
@@ -356,17 +365,17 @@ void Rewriter::rename()
             tok.text += "_sm_name";
 }
 
-Translation translate(const std::string &source, const std::map<std::string, std::string> &values)
+Translation translate(const std::string &source, const std::map<std::string, std::string> &values,
+                      bool preprocessed)
 {
     Rewriter r;
     r.out = Translation();
-    bool preprocessed = source.compare(0, 4, "# 1 ") == 0;
     r.t = tokenize(source);
     if (r.t.empty())
         r.t.push_back({Kind::kSpace, " ", 1, 1});
     r.directives(preprocessed);
     if (r.out.needs_preprocessor || !r.out.errors.empty()) {
-        r.out.text = join(r.t); // without includes and Metal's pragmas
+        r.out.text = join(r.t); // without includes
         return r.out;
     }
     r.banned();
