@@ -5,7 +5,7 @@ import doctest
 import msl_lint
 import pytest
 from msl_lint import lint
-from soft import SAFE
+from soft import HERE, SAFE
 from test_softmetal import ADD, BUILTINS, MATRIX, REDUCE, SIMD
 
 GOOD = (
@@ -73,6 +73,14 @@ def test_bad_texts(line, what):
 def test_pragmas():
     assert len(lint("")) == 3 and lint("", pragmas=False) == []
     assert lint(SAFE.replace("contract(off)", "contract(on)"))[-1].startswith("2: a pragma that loosens")
+
+
+KERNELS = sorted((HERE.parent.parent / "tensorx" / "metal" / "kernels").glob("*.metal"))
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.name)
+def test_kernel_files_of_tensorx(path):
+    assert lint(path.read_text(), pragmas=False) == []
 
 
 def test_doctest():
