@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -171,16 +172,19 @@ class Library:
         self.lib = ctypes.CDLL(str(path))
         self.long_double = self.lib.long_double_digits() >= 64 and np.finfo(np.longdouble).nmant >= 63
 
-    def call(self, kind: str, name: str, *args, out=None):
-        """kind 'v' (as the kernels do), 's' (element by element) or 'r' (reference)."""
-        a = args[0]
-        bits = 32 if a.dtype == np.float32 else 64
-        if out is None:
-            out = np.empty_like(a) if kind != "r" else np.empty(a.shape, np.float64 if bits == 32 else np.longdouble)
-        fn = getattr(self.lib, f"{kind}{bits}_{name}")
+    def bound(self, kind: str, name: str, *args, out):
+        """A call without arguments: kind 'v' (as the kernels do), 's' (element by element), 'r' (reference)."""
+        fn = getattr(self.lib, f"{kind}{32 if args[0].dtype == np.float32 else 64}_{name}")
         fn.restype = None
-        ptrs = [ctypes.c_void_p(x.ctypes.data) for x in (out, *args)]
-        fn(*ptrs, ctypes.c_ssize_t(a.size))
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (out, *args)]
+        return partial(fn, *pointers, ctypes.c_ssize_t(args[0].size))
+
+    def call(self, kind: str, name: str, *args, out=None):
+        if out is None:
+            a = args[0]
+            wide = np.float64 if a.dtype == np.float32 else np.longdouble
+            out = np.empty(a.shape, wide if kind == "r" else a.dtype)
+        self.bound(kind, name, *args, out=out)()
         return out
 
 

@@ -25,23 +25,24 @@ DOMAIN = {
 }
 
 
-def peers(name):
-    """The same function elsewhere, as callables (out, *args) on NumPy arrays and tensors."""
+def peers(name, args, out):
+    """The same function elsewhere, as calls without arguments."""
     found = {}
     f = getattr(np, {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
                      "atanh": "arctanh", "pow": "power", "atan2": "arctan2"}.get(name, name), None)  # fmt: skip
     if f is not None:
-        found["numpy"] = f
+        found["numpy"] = partial(f, *args, out=out)
     try:
         import torch
     except ImportError:
         return found
     torch.set_num_threads(1)
     f = getattr(torch, name, None)
+    tensors = [torch.from_numpy(a) for a in args]
     if f is not None:
-        found["torch"] = lambda *a, out: f(*map(torch.from_numpy, a), out=torch.from_numpy(out))
+        found["torch"] = partial(f, *tensors, out=torch.from_numpy(out))
     elif name == "softplus":
-        found["torch"] = lambda a, out: torch.nn.functional.softplus(torch.from_numpy(a))
+        found["torch"] = partial(torch.nn.functional.softplus, *tensors)
     return found
 
 
@@ -70,8 +71,8 @@ def main(names) -> None:
                 first = rng.standard_normal(n) * 2 if lo is None else rng.uniform(lo, hi, n)
                 args = [first.astype(dtype)] + [rng.uniform(-2, 2, n).astype(dtype)] * (name in BINARY)
                 out = np.empty(n, dtype)
-                calls = {isa: partial(lib.call, "v", name, *args, out=out) for isa, lib in libs.items()}
-                calls.update((peer, partial(f, *args, out=out)) for peer, f in peers(name).items())
+                calls = {isa: lib.bound("v", name, *args, out=out) for isa, lib in libs.items()}
+                calls.update(peers(name, args, out))
                 t = {k: v / n * 1e9 for k, v in time_all(calls).items()}
                 ratio = f"{min(t[i] for i in libs) / t['torch']:.2f}" if "torch" in t else ""
                 cells = " | ".join(f"{t[c]:.2f}" if c in t else "" for c in columns)

@@ -206,6 +206,19 @@ def _erfcx_u(c):
     return f
 
 
+class centred:
+    """f(t) = f(0) + t q(t): q as a callable, f(0) as .value"""
+
+    def __init__(self, f):
+        self.f, self.value = f, f(mp.mpf(0))
+
+    def __call__(self, t):
+        return (self.f(t) - self.value) / t
+
+    def weight(self, t):
+        return t / self.f(t)
+
+
 def _erfinv_w(w):
     """erfinv(x) / x as a function of w = -log(1 - x^2)"""
     if w < mp.mpf("1e-12"):
@@ -265,6 +278,12 @@ def P(n):
     return list(range(n))
 
 
+# (a + 3/4) erfcx(a), nearly constant, in c = 1 / (a + 4) - 1/8
+_erfc_c = centred(lambda c: _erfcx_u(4)(c + mp.mpf("0.125")) * (1 - mp.mpf("3.25") * (c + mp.mpf("0.125"))))
+_erfinv_c1 = centred(lambda v: _erfinv_w(v + mp.mpf("3.125")))
+_erfinv_c2 = centred(lambda v: _erfinv_s(v + mp.mpf("3.25")))
+_erfinv_c3 = centred(lambda v: _erfinv_s(v + 5))
+
 H = "0.34658"  # a little more than ln(2)/2
 Z = "0.6202"  # a little more than (pi/4)^2
 S = "0.02947"  # ((sqrt(2) - 1) / (sqrt(2) + 1))^2
@@ -309,13 +328,13 @@ SPECS: dict[str, Spec] = {
     "lerfc_f32": Spec(_lerfc, "0.92", "4", P(8), lambda t: mp.erfc(t) / mp.erf(t) * t, 32),
     "lerfc_f64": Spec(_lerfc, "1", "5.95", P(18), lambda t: mp.erfc(t) / mp.erf(t) * t, 64),
     "erfc_mid": Spec(_erfcx_u(3), "0.0757", "0.33334", P(11), lambda u: 1 / _erfcx_u(3)(u), 64),
-    "erfc_f64": Spec(lambda c: _erfcx_u(4)(c + 0.125), "-0.0931", "0.1112", P(22), lambda c: 1 / _erfcx_u(4)(c + 0.125), 64),  # u - 1/8
+    "erfc_f64": Spec(_erfc_c, "-0.0931", "0.1112", P(21), _erfc_c.weight, 64),
     # in v = w - 2.5, s - 3; w - 3.125, s - 3.25, s - 5
     "erfinv_mid_1": Spec(lambda v: _erfinv_w(v + 2.5), "-2.5", "2.51", P(12), lambda v: 1 / _erfinv_w(v + 2.5), 64),
     "erfinv_mid_2": Spec(lambda v: _erfinv_s(v + 3), "-0.766", "1.1", P(11), lambda v: 1 / _erfinv_s(v + 3), 64),
-    "erfinv_f64_1": Spec(lambda v: _erfinv_w(v + 3.125), "-3.125", "3.126", P(23), lambda v: 1 / _erfinv_w(v + 3.125), 64),
-    "erfinv_f64_2": Spec(lambda v: _erfinv_s(v + 3.25), "-0.751", "0.751", P(19), lambda v: 1 / _erfinv_s(v + 3.25), 64),
-    "erfinv_f64_3": Spec(lambda v: _erfinv_s(v + 5), "-1.001", "1.1", P(17), lambda v: 1 / _erfinv_s(v + 5), 64),
+    "erfinv_f64_1": Spec(_erfinv_c1, "-3.125", "3.126", P(24), _erfinv_c1.weight, 64),
+    "erfinv_f64_2": Spec(_erfinv_c2, "-0.751", "0.751", P(20), _erfinv_c2.weight, 64),
+    "erfinv_f64_3": Spec(_erfinv_c3, "-1.001", "1.1", P(18), _erfinv_c3.weight, 64),
     "lgamma_near": Spec(_lgamma_near, "-0.5", "0.5", P(12), lambda t: 1 / _lgamma_near(t), 64),
     "lgamma_far": Spec(_lgamma_far, "0", "0.1112", P(6), lambda z: 1, 64),
     "digamma_near": Spec(_digamma_near, "-0.5", "0.5", P(23), lambda t: 1 / _digamma_near(t), 64),
@@ -332,6 +351,9 @@ def horner(name, var="z", q="q"):
     for i, p in enumerate(reversed(spec.powers)):
         v = hexf(c[p], spec.bits)
         rows.append(f"    {typ} {q} = {v};" if i == 0 else f"    {q} = {fma}({q}, {var}, {v});")
+    if isinstance(spec.f, centred):
+        high = to_float64(spec.f.value)
+        rows.append(f"    /* value at 0: {hexf(high, 64)} + {hexf(spec.f.value - high, 64)} */")
     return "\n".join(rows)
 
 

@@ -76,7 +76,7 @@ TX_INLINE double tx_erf(double x)
     return tx__sign(a < 1.0 ? small : big, x);
 }
 
-/* ---- erfc: e^(-a^2) u q(u), u = 1 / (a + c) ---- */
+/* ---- erfc: in float32 e^(-a^2) u q(u), u = 1 / (a + 3), in double ---- */
 TX_INLINE float tx_erfcf(float x)
 {
     double t, a = (double)tx__absf(x);
@@ -98,47 +98,54 @@ TX_INLINE float tx_erfcf(float x)
     double v = p * tx__pow2(t) * (q * u);
     return (float)(x < 0.0f ? 2.0 - v : v);
 }
+/* e^(-a^2) q / (a + 3/4), q = (a + 3/4) e^(a^2) erfc(a) nearly constant, in two parts */
+#define TX__ERFC_HI 0x1.4d2ec42da8b94p-1
+#define TX__ERFC_LO 0x1.da4fcfaf52a29p-58
 TX_INLINE double tx_erfc(double x)
 {
     double t, a = tx__abs(x), small = 1.0 - tx__sign(tx__erf_small(a), x);
     double b = a > 27.3 ? 27.3 : a;
-    double d = b + 4.0, dl = (4.0 - d) + b, u = 1.0 / d, c = u - 0.125;
-    /* erfc_f64: [-0.0931, 0.1112], error 1.2e-16 */
-    double r = 0x1.9da07218d5c4ep+33;
-    r = TX_FMA(r, c, -0x1.a6c95be7b4047p+33);
-    r = TX_FMA(r, c, -0x1.9df698df20804p+29);
-    r = TX_FMA(r, c, 0x1.015e0294702bp+31);
-    r = TX_FMA(r, c, 0x1.6212ad6cdbcb1p+27);
-    r = TX_FMA(r, c, -0x1.c485b1b5d2ffp+27);
-    r = TX_FMA(r, c, -0x1.7fb0c9b10ae0bp+25);
-    r = TX_FMA(r, c, 0x1.3aee0bb2cf24cp+24);
-    r = TX_FMA(r, c, 0x1.3c790b37562ffp+23);
-    r = TX_FMA(r, c, -0x1.e7d62f4aae876p+17);
-    r = TX_FMA(r, c, -0x1.72ce069533e11p+20);
-    r = TX_FMA(r, c, -0x1.dd284db579217p+18);
-    r = TX_FMA(r, c, 0x1.269b5ab74d472p+15);
-    r = TX_FMA(r, c, 0x1.908f4737a1079p+16);
-    r = TX_FMA(r, c, 0x1.b00c05287f5f8p+15);
-    r = TX_FMA(r, c, 0x1.38dbd2c8c7df5p+14);
-    r = TX_FMA(r, c, 0x1.645fd8a4c318p+12);
-    r = TX_FMA(r, c, 0x1.52cac23710608p+10);
-    r = TX_FMA(r, c, 0x1.14eacb1ad027ap+8);
-    r = TX_FMA(r, c, 0x1.8be202d26c6fbp+5);
-    r = TX_FMA(r, c, 0x1.f3fe31ecb49c1p+2);
-    /* the relative rounding error of u, times how much the result feels it */
-    double pu = u * d, ul = ((1.0 - pu) - tx__prod_err(u, d, pu)) - u * dl;
-    ul *= TX_FMA(u, 14.5, 0.5);
+    double c = 1.0 / (b + 4.0) - 0.125;
+    /* erfc_f64: [-0.0931, 0.1112], error 1.7e-17 */
+    double r = 0x1.5b5df8a03633ep+35;
+    r = TX_FMA(r, c, -0x1.c28dc575ff41cp+32);
+    r = TX_FMA(r, c, -0x1.ab1bb5b29a6bap+32);
+    r = TX_FMA(r, c, 0x1.54c92817e0a3fp+29);
+    r = TX_FMA(r, c, 0x1.a0a9715d434e3p+29);
+    r = TX_FMA(r, c, 0x1.52d9d2f8f6a77p+24);
+    r = TX_FMA(r, c, -0x1.7175cdd74d7a8p+26);
+    r = TX_FMA(r, c, -0x1.473e3d310dc2fp+24);
+    r = TX_FMA(r, c, 0x1.a951f356f10cdp+22);
+    r = TX_FMA(r, c, 0x1.243a062edc069p+22);
+    r = TX_FMA(r, c, 0x1.4f0d2e7a5f09cp+19);
+    r = TX_FMA(r, c, -0x1.92ff095db702ep+18);
+    r = TX_FMA(r, c, -0x1.2f96e2a18638cp+18);
+    r = TX_FMA(r, c, -0x1.d03e761bddedap+16);
+    r = TX_FMA(r, c, -0x1.f7bc26e8ef839p+14);
+    r = TX_FMA(r, c, -0x1.9f2d6b7a8f014p+12);
+    r = TX_FMA(r, c, -0x1.fd5ea95767016p+9);
+    r = TX_FMA(r, c, -0x1.7d661b51774abp+6);
+    r = TX_FMA(r, c, 0x1.cbcbb937c821p+1);
+    r = TX_FMA(r, c, 0x1.feeed64c70318p+1);
+    r = TX_FMA(r, c, 0x1.139d67c45f2d5p+0);
+    /* value at 0: 0x1.4d2ec42da8b94p-1 + 0x1.da4fcfaf52a29p-58 */
+    double q = TX_FMA(r, c, TX__ERFC_HI), ql = TX_FMA(r, c, TX__ERFC_HI - q) + TX__ERFC_LO;
     double h = b * b, l = tx__prod_err(b, b, h);
     double w = tx__exp_poly(tx__exp_reduce(-h, &t));
-    double e = 1.0 + w, el = TX_FMA(ul - l, e, (1.0 - e) + w); /* e^(-h - l) (1 + ul) */
-    double q = TX_FMA(r, c, 0x1.18932bf08e154p+0);
-    double ql = TX_FMA(r, c, 0x1.18932bf08e154p+0 - q) + 0x1.1990f52138873p-54; /* the lowest coefficient in two parts */
-    double m = q * u, ml = TX_FMA(ql, u, tx__prod_err(q, u, m));
-    double v = tx__scale(TX_FMA(e, m, TX_FMA(el, m, e * ml)), t);
+    double e = 1.0 + w, el = TX_FMA(-l, e, (1.0 - e) + w); /* e^(-h - l) */
+    double m = e * q, ml = TX_FMA(el, q, TX_FMA(e, ql, tx__prod_err(e, q, m)));
+    /* (m + ml) / (d + dl) */
+    double d = b + 0.75, dl = b > 0.75 ? (b - d) + 0.75 : (0.75 - d) + b, inv = 1.0 / d;
+    double v = m * inv, p = v * d;
+    v = TX_FMA(((m - p) - tx__prod_err(v, d, p)) + TX_FMA(-v, dl, ml), inv, v);
+    v = tx__scale(v, t);
     v = x < 0.0 ? 2.0 - v : v;
     return a < 0.25 ? small : v;
 }
 
+#define TX__ERFINV_1 0x1.a755e7c99ae86p+0
+#define TX__ERFINV_2 0x1.8abcc380d5a48p+1
+#define TX__ERFINV_3 0x1.3664ddd1ad7fbp+2
 /* ---- erfinv: x q(w), w = -log(1 - x^2), in pieces ---- */
 TX_INLINE float tx_erfinvf(float x)
 {
@@ -182,71 +189,82 @@ TX_INLINE double tx_erfinv(double x)
     double w = -tx__log_core(tx__log_k(u), tx__log_m(u) - 1.0);
     double v = w - 3.125, root = sqrt(w > 6.25 ? w : 6.25);
     double s = root - (root < 4.0 ? 3.25 : 5.0);
-    /* erfinv_f64_1: [-3.125, 3.126], error 2.1e-16 */
-    double p1 = -0x1.4447b20a12cbep-68;
-    p1 = TX_FMA(p1, v, -0x1.8f7a581b21058p-63);
-    p1 = TX_FMA(p1, v, 0x1.85c9b1b76bb4bp-60);
-    p1 = TX_FMA(p1, v, 0x1.9cf55e3afe7f3p-57);
-    p1 = TX_FMA(p1, v, -0x1.35450d35e76cdp-53);
-    p1 = TX_FMA(p1, v, 0x1.745122bf01dbap-56);
-    p1 = TX_FMA(p1, v, 0x1.df0dbdb5097p-48);
-    p1 = TX_FMA(p1, v, -0x1.6d1d3580836c8p-45);
-    p1 = TX_FMA(p1, v, -0x1.6f844ca5a114cp-44);
-    p1 = TX_FMA(p1, v, 0x1.729f749e67f02p-39);
-    p1 = TX_FMA(p1, v, -0x1.c88196977c124p-37);
-    p1 = TX_FMA(p1, v, -0x1.dc576b0e30babp-35);
-    p1 = TX_FMA(p1, v, 0x1.20f461f7b7afdp-30);
-    p1 = TX_FMA(p1, v, -0x1.1a9e3dd420597p-28);
-    p1 = TX_FMA(p1, v, -0x1.f36cd358acd6p-26);
-    p1 = TX_FMA(p1, v, 0x1.c6b4f5f462d92p-22);
-    p1 = TX_FMA(p1, v, -0x1.6e8a54457c4e8p-20);
-    p1 = TX_FMA(p1, v, -0x1.d1d1f7b994b9p-17);
-    p1 = TX_FMA(p1, v, 0x1.879c2a2143ba9p-13);
-    p1 = TX_FMA(p1, v, -0x1.845769484db7bp-11);
-    p1 = TX_FMA(p1, v, -0x1.8b6c33114fb83p-8);
-    p1 = TX_FMA(p1, v, 0x1.ebd80d9b13e24p-3);
-    p1 = TX_FMA(p1, v, 0x1.a755e7c99ae87p+0);
-    /* erfinv_f64_2: [-0.751, 0.751], error 1.7e-16 */
-    double p2 = 0x1.c45785e62f2ep-29;
-    p2 = TX_FMA(p2, s, 0x1.85d7051ff26c8p-24);
-    p2 = TX_FMA(p2, s, -0x1.2a6897add365p-22);
-    p2 = TX_FMA(p2, s, 0x1.38970f8ea7e6bp-26);
-    p2 = TX_FMA(p2, s, 0x1.942b0d0c67976p-20);
-    p2 = TX_FMA(p2, s, -0x1.0d5c9f67f30e7p-18);
-    p2 = TX_FMA(p2, s, 0x1.8827d5f379b47p-19);
-    p2 = TX_FMA(p2, s, 0x1.a299ac582545cp-17);
-    p2 = TX_FMA(p2, s, -0x1.8cedf05067c63p-15);
-    p2 = TX_FMA(p2, s, 0x1.1e68517c2be0fp-14);
-    p2 = TX_FMA(p2, s, 0x1.932c5ee4006acp-16);
-    p2 = TX_FMA(p2, s, -0x1.7448a8d834568p-12);
-    p2 = TX_FMA(p2, s, 0x1.f3cc5615149cdp-11);
-    p2 = TX_FMA(p2, s, -0x1.ba924131766fp-10);
-    p2 = TX_FMA(p2, s, 0x1.468eeca3c74b2p-9);
-    p2 = TX_FMA(p2, s, -0x1.ebadabb89a77ap-9);
-    p2 = TX_FMA(p2, s, 0x1.5ffcfe5b7a884p-8);
-    p2 = TX_FMA(p2, s, 0x1.0158a6d641d3ap+0);
-    p2 = TX_FMA(p2, s, 0x1.8abcc380d5a47p+1);
-    /* erfinv_f64_3: [-1.001, 1.1], error 2.8e-16 */
-    double p3 = -0x1.09b4e3d669f56p-37;
-    p3 = TX_FMA(p3, s, -0x1.0e9ddff14ec9ap-32);
-    p3 = TX_FMA(p3, s, 0x1.893677216b02p-30);
-    p3 = TX_FMA(p3, s, -0x1.06e0cedf546ebp-28);
-    p3 = TX_FMA(p3, s, 0x1.09e48fb7d23dap-27);
-    p3 = TX_FMA(p3, s, -0x1.00132eb217abdp-26);
-    p3 = TX_FMA(p3, s, 0x1.f30697b572368p-26);
-    p3 = TX_FMA(p3, s, -0x1.2300433551e0fp-24);
-    p3 = TX_FMA(p3, s, 0x1.ebe1a34ae04dcp-23);
-    p3 = TX_FMA(p3, s, -0x1.0a8c1236bee6p-20);
-    p3 = TX_FMA(p3, s, 0x1.2fbcfa0550de3p-18);
-    p3 = TX_FMA(p3, s, -0x1.4a349bd628cbep-16);
-    p3 = TX_FMA(p3, s, 0x1.3ebf4f07fab0ep-14);
-    p3 = TX_FMA(p3, s, -0x1.c2f36a843951dp-13);
-    p3 = TX_FMA(p3, s, -0x1.22ea5df21c245p-13);
-    p3 = TX_FMA(p3, s, 0x1.02a30d1fba0b5p+0);
-    p3 = TX_FMA(p3, s, 0x1.3664ddd1ad7fbp+2);
-    double r = w < 6.25 ? p1 : (root < 4.0 ? p2 : p3);
-    r = a < 1.0 ? x * r : (a == 1.0 ? tx__sign(TX_INF, x) : TX_NAN);
-    return x == x ? r : x;
+    /* erfinv_f64_1: [-3.125, 3.126], error 4.2e-17 */
+    double p1 = -0x1.6db89aac31e3bp-72;
+    p1 = TX_FMA(p1, v, 0x1.e7111204579f3p-69);
+    p1 = TX_FMA(p1, v, 0x1.3b4480d4a757ap-66);
+    p1 = TX_FMA(p1, v, -0x1.9c012cb2b5aafp-62);
+    p1 = TX_FMA(p1, v, 0x1.982290da55ff7p-61);
+    p1 = TX_FMA(p1, v, 0x1.1edbbfe4ecdb8p-56);
+    p1 = TX_FMA(p1, v, -0x1.1c7e2590a4e5p-53);
+    p1 = TX_FMA(p1, v, -0x1.7086afc3205b3p-55);
+    p1 = TX_FMA(p1, v, 0x1.d6b966e6c06fp-48);
+    p1 = TX_FMA(p1, v, -0x1.686cc2e916974p-45);
+    p1 = TX_FMA(p1, v, -0x1.6bd5f849dd586p-44);
+    p1 = TX_FMA(p1, v, 0x1.7235b9c1f26bdp-39);
+    p1 = TX_FMA(p1, v, -0x1.c8a43198a1611p-37);
+    p1 = TX_FMA(p1, v, -0x1.dc3f0a3251577p-35);
+    p1 = TX_FMA(p1, v, 0x1.20f537a8c8d0ep-30);
+    p1 = TX_FMA(p1, v, -0x1.1a9eb11fa4f25p-28);
+    p1 = TX_FMA(p1, v, -0x1.f36ced7610d8fp-26);
+    p1 = TX_FMA(p1, v, 0x1.c6b4f88d189f2p-22);
+    p1 = TX_FMA(p1, v, -0x1.6e8a53ccf2b3fp-20);
+    p1 = TX_FMA(p1, v, -0x1.d1d1f7ca2a96fp-17);
+    p1 = TX_FMA(p1, v, 0x1.879c2a20b3c45p-13);
+    p1 = TX_FMA(p1, v, -0x1.84576948355bfp-11);
+    p1 = TX_FMA(p1, v, -0x1.8b6c33114ea9bp-8);
+    p1 = TX_FMA(p1, v, 0x1.ebd80d9b13dfap-3);
+    /* value at 0: 0x1.a755e7c99ae86p+0 + -0x1.b3639c30931fcp-56 */
+    /* erfinv_f64_2: [-0.751, 0.751], error 2.6e-17 */
+    double p2 = 0x1.06913555e161cp-27;
+    p2 = TX_FMA(p2, s, -0x1.06b748fb77ebcp-26);
+    p2 = TX_FMA(p2, s, -0x1.657e77712b958p-26);
+    p2 = TX_FMA(p2, s, 0x1.1a801f264a4f4p-23);
+    p2 = TX_FMA(p2, s, -0x1.07bbd10b257b4p-22);
+    p2 = TX_FMA(p2, s, -0x1.d9b64be151db3p-26);
+    p2 = TX_FMA(p2, s, 0x1.8dbc0c686642p-20);
+    p2 = TX_FMA(p2, s, -0x1.0b7a62affbe26p-18);
+    p2 = TX_FMA(p2, s, 0x1.899994a47f55ap-19);
+    p2 = TX_FMA(p2, s, 0x1.a241de49623fbp-17);
+    p2 = TX_FMA(p2, s, -0x1.8cf45f53ac163p-15);
+    p2 = TX_FMA(p2, s, 0x1.1e6abb3a45b02p-14);
+    p2 = TX_FMA(p2, s, 0x1.932e8eaf52d3dp-16);
+    p2 = TX_FMA(p2, s, -0x1.7448bcc3114f1p-12);
+    p2 = TX_FMA(p2, s, 0x1.f3cc545e5b084p-11);
+    p2 = TX_FMA(p2, s, -0x1.ba9240d892434p-10);
+    p2 = TX_FMA(p2, s, 0x1.468eeca942dcap-9);
+    p2 = TX_FMA(p2, s, -0x1.ebadabba0244cp-9);
+    p2 = TX_FMA(p2, s, 0x1.5ffcfe5b6cd6fp-8);
+    p2 = TX_FMA(p2, s, 0x1.0158a6d641d55p+0);
+    /* value at 0: 0x1.8abcc380d5a48p+1 + -0x1.92060f062813p-54 */
+    /* erfinv_f64_3: [-1.001, 1.1], error 1.2e-17 */
+    double p3 = -0x1.2358eb1744fa9p-36;
+    p3 = TX_FMA(p3, s, 0x1.80139cc5e59dcp-35);
+    p3 = TX_FMA(p3, s, 0x1.cb5f12098187cp-35);
+    p3 = TX_FMA(p3, s, -0x1.e4ee32564a346p-32);
+    p3 = TX_FMA(p3, s, 0x1.72b3c6a49e8acp-30);
+    p3 = TX_FMA(p3, s, -0x1.dc3d425629697p-29);
+    p3 = TX_FMA(p3, s, 0x1.0b9c9b46939aep-27);
+    p3 = TX_FMA(p3, s, -0x1.062e663650819p-26);
+    p3 = TX_FMA(p3, s, 0x1.f2ddda669dc0bp-26);
+    p3 = TX_FMA(p3, s, -0x1.22235c697fb36p-24);
+    p3 = TX_FMA(p3, s, 0x1.ebdf89e2b2435p-23);
+    p3 = TX_FMA(p3, s, -0x1.0a908656971dp-20);
+    p3 = TX_FMA(p3, s, 0x1.2fbd02df11705p-18);
+    p3 = TX_FMA(p3, s, -0x1.4a348f93c2014p-16);
+    p3 = TX_FMA(p3, s, 0x1.3ebf4ef3622bbp-14);
+    p3 = TX_FMA(p3, s, -0x1.c2f36aa2ad7b7p-13);
+    p3 = TX_FMA(p3, s, -0x1.22ea5df1ad0edp-13);
+    p3 = TX_FMA(p3, s, 0x1.02a30d1fba10ep+0);
+    /* value at 0: 0x1.3664ddd1ad7fbp+2 + -0x1.7c90e434da15ap-54 */
+    int low = w < 6.25, mid = root < 4.0;
+    double p = (low ? p1 : (mid ? p2 : p3)), c = low ? v : s;
+    double hi = low ? TX__ERFINV_1 : (mid ? TX__ERFINV_2 : TX__ERFINV_3);
+    double q = TX_FMA(p, c, hi), ql = TX_FMA(p, c, hi - q);
+    double r = x * q;
+    r += TX_FMA(x, q, -r) + x * ql;
+    r = a < 1.0 ? tx__abs(r) : (a == 1.0 ? TX_INF : TX_NAN);
+    return x == x ? tx__sign(r, x) : x;
 }
 
 #endif

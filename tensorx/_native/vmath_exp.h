@@ -224,19 +224,25 @@ TX_VBLOCKS_F(tx_vsigmoidf, tx__sigmoid_midf, tx_sigmoidf, 0x42ae0000u /* 87 */)
 #define TX_HAVE_V_sigmoid 1
 TX_VBLOCKS_D(tx_vsigmoid, tx__sigmoid_mid, tx_sigmoid, 0x40862000u /* 708 */)
 
-/* ---- expm1 = 2^n p + (2^n - 1), p = e^r - 1 ---- */
-TX_INLINE float tx__expm1_polyf(float r)
+/* ---- expm1 = 2^n (r + w) + (2^n - 1) ---- */
+/* r and w with e^(r + rl) - 1 = r + w, rl the rounding error of r */
+TX_INLINE float tx__expm1_partsf(float x, float *t, float *w)
 {
+    *t = TX_FMAF(x, (float)TX__LOG2E, TX_RINTF);
+    float n = *t - TX_RINTF, a = TX_FMAF(n, -TX__LN2F_HI, x), r = TX_FMAF(n, -TX__LN2F_LO, a);
     /* expm1_f32: [-0.34658, 0.34658], error 1.4e-8 */
     float q = 0x1.6ccf48p-10f;
     q = TX_FMAF(q, r, 0x1.122c54p-7f);
     q = TX_FMAF(q, r, 0x1.55553ap-5f);
     q = TX_FMAF(q, r, 0x1.5554aap-3f);
     q = TX_FMAF(q, r, 0x1p-1f);
-    return TX_FMAF(r * r, q, r);
+    *w = TX_FMAF(r * r, q, TX_FMAF(n, -TX__LN2F_LO, a - r));
+    return r;
 }
-TX_INLINE double tx__expm1_poly(double r)
+TX_INLINE double tx__expm1_parts(double x, double *t, double *w)
 {
+    *t = TX_FMA(x, TX__LOG2E, TX_RINT);
+    double n = *t - TX_RINT, a = TX_FMA(n, -TX__LN2_HI, x), r = TX_FMA(n, -TX__LN2_LO, a);
     /* expm1_f64: [-0.34658, 0.34658], error 5.6e-19 */
     double q = 0x1.1f8a1d8302099p-29;
     q = TX_FMA(q, r, 0x1.af5f05079e04p-26);
@@ -249,25 +255,24 @@ TX_INLINE double tx__expm1_poly(double r)
     q = TX_FMA(q, r, 0x1.5555555555556p-5);
     q = TX_FMA(q, r, 0x1.5555555555559p-3);
     q = TX_FMA(q, r, 0x1p-1);
-    return TX_FMA(r * r, q, r);
+    *w = TX_FMA(r * r, q, TX_FMA(n, -TX__LN2_LO, a - r));
+    return r;
 }
 TX_INLINE float tx_expm1f(float x)
 {
-    float t, y = x > 89.0f ? 89.0f : x;
-    y = y < -20.0f ? -20.0f : y;
-    float p = tx__expm1_polyf(tx__exp_reducef(y, &t));
+    float t, w, y = x > 89.0f ? 89.0f : x;
+    float r = tx__expm1_partsf(y < -20.0f ? -20.0f : y, &t, &w);
     /* by halves of 2^n, so that n = 128 does not overflow early */
     float s = tx__asf((tx__bitsf(t) << 23) + (126u << 23));
-    float v = 2.0f * TX_FMAF(s, p, s - 0.5f);
+    float v = 2.0f * TX_FMAF(s, w, TX_FMAF(s, r, s - 0.5f));
     return x == 0.0f ? x : v;
 }
 TX_INLINE double tx_expm1(double x)
 {
-    double t, y = x > 709.9 ? 709.9 : x;
-    y = y < -40.0 ? -40.0 : y;
-    double p = tx__expm1_poly(tx__exp_reduce(y, &t));
+    double t, w, y = x > 709.9 ? 709.9 : x;
+    double r = tx__expm1_parts(y < -40.0 ? -40.0 : y, &t, &w);
     double s = tx__asd((tx__bits(t) << 52) + (1022ull << 52));
-    double v = 2.0 * TX_FMA(s, p, s - 0.5);
+    double v = 2.0 * TX_FMA(s, w, TX_FMA(s, r, s - 0.5));
     return x == 0.0 ? x : v;
 }
 
@@ -292,9 +297,10 @@ TX_INLINE double tx_tanh(double x)
 {
     double t, a = tx__abs(x);
     a = a > 20.0 ? 20.0 : a;
-    double p = tx__expm1_poly(tx__exp_reduce(a + a, &t));
+    double w, r = tx__expm1_parts(a + a, &t, &w);
     double s = tx__pow2(t), c = s - 1.0;
-    double e = TX_FMA(s, p, c), el = TX_FMA(s, p, c - e);
+    double h = TX_FMA(s, r, c), e = TX_FMA(s, w, h);
+    double el = TX_FMA(s, w, h - e) + TX_FMA(s, r, c - h);
     double d = e + 2.0, dl = (2.0 - d) + e + el;
     double inv = 1.0 / d;
 #if TX_HAVE_FMA

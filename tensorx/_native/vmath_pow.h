@@ -19,10 +19,25 @@ TX_INLINE double tx__pow_special(double x, double y, double r, int integer, int 
     return ((x == 1.0) | (y == 0.0)) ? 1.0 : r;
 }
 
+/* the same in float32 */
+TX_INLINE float tx__pow_specialf(float x, float y, float r)
+{
+    float a = tx__absf(x), b = tx__absf(y), g = 0.5f * b;
+    int integer = (b >= 0x1p23f) | ((b + 0x1p23f) - 0x1p23f == b);
+    int odd = (b < 0x1p24f) & integer & ((g + 0x1p23f) - 0x1p23f != g);
+    int neg = tx__signf(1.0f, x) < 0.0f;
+    r = a == 0.0f ? (y < 0.0f ? TX_INFF : 0.0f) : r;
+    r = a == TX_INFF ? (y < 0.0f ? 0.0f : TX_INFF) : r;
+    r = a == 1.0f ? 1.0f : r;
+    r = (neg & (!integer) & (a > 0.0f) & (a < TX_INFF)) ? TX_NANF : r;
+    r = (neg & odd) ? -r : r;
+    r = ((x != x) | (y != y)) ? x + y : r;
+    return ((x == 1.0f) | (y == 0.0f)) ? 1.0f : r;
+}
+
 TX_INLINE float tx_powf(float x, float y)
 {
-    double xd = (double)x, yd = (double)y, ay = tx__abs(yd);
-    uint64_t u = tx__bits(tx__abs(xd)) + TX__LOG_OFF; /* float32 subnormals are normal here */
+    uint64_t u = tx__bits((double)tx__absf(x)) + TX__LOG_OFF; /* float32 subnormals are normal here */
     double k = tx__log_k(u), f = tx__log_m(u) - 1.0;
     double s = f / (2.0 + f), z = s * s;
     /* logs_mid: [0, 0.02947], error 9.6e-12 */
@@ -31,7 +46,7 @@ TX_INLINE float tx_powf(float x, float y)
     q = TX_FMA(q, z, 0x1.999a7b4dde27bp-2);
     q = TX_FMA(q, z, 0x1.555554fd379dfp-1);
     double l = TX_FMA(TX_FMA(q * z, s, s + s), TX__LOG2E, k);
-    double v = l == 0.0 ? 0.0 : yd * l;
+    double v = (double)y * l;
     v = v > 200.0 ? 200.0 : v;
     v = v < -200.0 ? -200.0 : v;
     double t = v + TX_RINT, r = v - (t - TX_RINT);
@@ -43,11 +58,7 @@ TX_INLINE float tx_powf(float x, float y)
     p = TX_FMA(p, r, 0x1.c6b08ac056567p-5);
     p = TX_FMA(p, r, 0x1.ebfbe0778924bp-3);
     p = TX_FMA(p, r, 0x1.62e42ff0e199p-1);
-    double w = TX_FMA(p, r, 1.0) * tx__pow2(t);
-    /* whole floats from 2^24 on are even */
-    double yt = ay + TX_RINT;
-    int whole = ay >= 0x1p24, integer = whole | (yt - TX_RINT == ay), odd = (!whole) & integer & (int)(tx__bits(yt) & 1u);
-    return (float)tx__pow_special(xd, yd, w, integer, odd);
+    return tx__pow_specialf(x, y, (float)tx__scale_mid(TX_FMA(p, r, 1.0), t));
 }
 
 /* log in two doubles, relative error about 2^-65, then exp of y times it */

@@ -39,7 +39,8 @@ TX_INLINE double tx__trig_reduce(double x, double *t)
 #if TX_HAVE_FMA
     return TX_FMA(n, -TX__PIO2_C, TX_FMA(n, -TX__PIO2_B, TX_FMA(n, -TX__PIO2_A, x)));
 #else
-    return x - n * TX__PIO2_1 - n * TX__PIO2_2 - n * TX__PIO2_3;
+    double a = x - n * TX__PIO2_1, h = n * TX__PIO2_2, r = a - h; /* products and a exact */
+    return r + (((a - r) - h) - n * TX__PIO2_3);
 #endif
 }
 
@@ -145,7 +146,8 @@ TX_INLINE float tx__tan_midf(float x)
     q = TX_FMA(q, z, 0x1.110d1effc7161p-3);
     q = TX_FMA(q, z, 0x1.5555620babe9bp-2);
     double v = TX_FMA(q, z * r, r);
-    return (float)(tx__bits(t) & 1u ? -1.0 / v : v);
+    float w = (float)(tx__bits(t) & 1u ? -1.0 / v : v);
+    return x == 0.0f ? x : w;
 }
 TX_INLINE double tx__tan_mid(double x)
 {
