@@ -467,12 +467,13 @@ class Instance:
 
         ``grid`` counts threads, or threadgroups with ``in_groups``; a ``group`` of 0 is chosen from
         the pipeline's limits.  Work estimated above ``batch_ops`` operations is cut along dimension
-        ``split`` of the grid into dispatches with origins of their own.
+        ``split`` of the grid into dispatches with origins of their own, at multiples of the group.
         """
         size = [int(n) for n in grid] + [1] * (3 - len(grid))
         pieces = 1
-        if split is not None and ops > self.batch_ops:
-            pieces = min(-(-ops // self.batch_ops), size[split])
+        if split is not None:
+            # neither too long for the watchdog nor beyond the 32 bits of a position
+            pieces = min(max(-(-ops // self.batch_ops), -(-size[split] // 2**31), 1), size[split])
         if pieces == 1:
             return self._encode(kernel, bindings, size, (0, 0, 0), constants, group, in_groups, threadgroup_bytes, ops, label)
         assert split is not None

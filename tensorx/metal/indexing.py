@@ -181,9 +181,11 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     if not plain or m <= 128:
         arguments = words(count, n, inner, m, *strides)
         bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), status.binding(slot)]
+        kernel = inst.kernel(text, "accumulate")
         stamp = inst.encode(
-            inst.kernel(text, "accumulate"), bindings, (threads,), arguments, ops=2 * count * m, label="accumulate"
-        )
+            kernel, bindings, (count,), arguments, group=(kernel.group(256), 1, 1), ops=2 * count * m,
+            label="accumulate", split=0,
+        )  # fmt: skip
         status.stamped(slot, stamp)
         return stamp
     # indices checked and made non-negative, then sorted with their places

@@ -153,6 +153,20 @@ def test_accumulate_along_axis_with_a_full_index(gpu, status):
     np.testing.assert_allclose(gpu.get(target), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_long_accumulation_comes_in_pieces(gpu, status):
+    rng = np.random.default_rng(17)
+    v, index = rng.integers(0, 9, (2, 60, 40)).astype(np.int32), rng.integers(0, 30, (2, 60, 40))
+    target = gpu.put(np.ones((2, 30, 40), np.int32))
+    gpu.inst.set_options(batch_ops=50_000)
+    before = gpu.inst.stats()["dispatches"]
+    indexing.accumulate(gpu.inst, gpu.put(v), gpu.put(index), target, status, OUT)
+    assert gpu.inst.stats()["dispatches"] >= before + 5
+    expected = np.ones((2, 30, 40), np.int32)
+    for o, m, i in np.ndindex(v.shape):
+        expected[o, index[o, m, i], i] += v[o, m, i]
+    np.testing.assert_array_equal(gpu.get(target), expected)
+
+
 @pytest.mark.parametrize("n", [0, 1, 5, 1000, 70001])
 def test_nonzero(gpu, n):
     mask = np.random.default_rng(7).random(n) < 0.3

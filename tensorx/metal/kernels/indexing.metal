@@ -78,30 +78,31 @@ kernel void scatter(device const $ITEM *source [[buffer(0)]], device const $INDE
 kernel void accumulate(device const $ITEM *source [[buffer(0)]], device const $INDEX_TYPE *index [[buffer(1)]],
                        device $ITEM *target [[buffer(2)]], device atomic_uint *status [[buffer(3)]],
                        constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]],
-                       uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
+                       uint tid [[thread_position_in_grid]])
 {
-    for (ulong e = tid; e < arg[0]; e += threads) {
-        const ulong t = e / arg[2];
-        const long i = long(e - t * arg[2]);
-        const ulong o_ = t / arg[1];
-        const long j = long(t - o_ * arg[1]);
-        const long o = long(o_);
-        const long n = long(arg[1]);
-        device $ITEM *q = target + off[2] + o * long(arg[10]) + j * long(arg[11]) + i * long(arg[12]);
-        device const $INDEX_TYPE *ip = index + off[1] + o * long(arg[7]) + i * long(arg[9]);
-        device const $ITEM *p = source + off[0] + o * long(arg[4]) + i * long(arg[6]);
-        $REGISTER sum = $LOAD_TARGET;
-        for (long m = 0; m < long(arg[3]); m++) {
-            const long w = wrapped(ip[m * long(arg[8])], n);
-            if (w == j) {
-                const $REGISTER v = $LOAD_SOURCE;
-                sum = $ADD;
-            }
-            if (j == 0 && !inside(w, n))
-                atomic_fetch_or_explicit(status + off[3], 1u, memory_order_relaxed);
+    const ulong e = ulong(off[4]) + tid; // long work comes in pieces
+    if (e >= arg[0])
+        return;
+    const ulong t = e / arg[2];
+    const long i = long(e - t * arg[2]);
+    const ulong o_ = t / arg[1];
+    const long j = long(t - o_ * arg[1]);
+    const long o = long(o_);
+    const long n = long(arg[1]);
+    device $ITEM *q = target + off[2] + o * long(arg[10]) + j * long(arg[11]) + i * long(arg[12]);
+    device const $INDEX_TYPE *ip = index + off[1] + o * long(arg[7]) + i * long(arg[9]);
+    device const $ITEM *p = source + off[0] + o * long(arg[4]) + i * long(arg[6]);
+    $REGISTER sum = $LOAD_TARGET;
+    for (long m = 0; m < long(arg[3]); m++) {
+        const long w = wrapped(ip[m * long(arg[8])], n);
+        if (w == j) {
+            const $REGISTER v = $LOAD_SOURCE;
+            sum = $ADD;
         }
-        *q = $STORE;
+        if (j == 0 && !inside(w, n))
+            atomic_fetch_or_explicit(status + off[3], 1u, memory_order_relaxed);
     }
+    *q = $STORE;
 }
 // The same where the index is one-dimensional and sorted: order[m] lists the sources by index, keys[m] is the
 // index of order[m]. Each thread finds its run by bisection.
