@@ -246,6 +246,7 @@ TXM_API void txm_kernel_release(txm_kernel *kernel);
 /* Encodes.  A failure of earlier work that nobody was told about is reported here first
  * (TXM_E_COMMAND, nothing encoded); so is a read of a poisoned buffer (TXM_E_POISONED). */
 TXM_API int32_t txm_encode(txm_instance *in, const txm_dispatch *d, txm_dispatched *out, txm_error *err);
+/* *stamp: the last command buffer there is, to wait for.  Reports earlier failures as txm_encode does. */
 TXM_API int32_t txm_commit(txm_instance *in, uint64_t *stamp, txm_error *err);
 /* Waits until every command buffer up to `stamp` is complete (0: all so far), committing
  * what is open if need be, for at most min(timeout_ms, TXM_SLICE_MS).  Completed work that

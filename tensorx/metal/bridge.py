@@ -566,8 +566,11 @@ class Instance:
                 raise error
             failures.setdefault(err.stamp, error)
 
-        if self.bridge.txm_commit(self.handle, stamp, err):
-            note()
+        def commit() -> None:
+            while self.bridge.txm_commit(self.handle, stamp, err):  # earlier failures come first, one by one
+                note()
+
+        commit()
         end = None if timeout is None else time.monotonic() + timeout
         code = PENDING
         while stamp.value and code == PENDING:
@@ -576,8 +579,7 @@ class Instance:
                 return False
         if code not in (OK, PENDING):
             note()
-        while self.bridge.txm_commit(self.handle, stamp, err):  # the failures behind the first one
-            note()
+        commit()  # the failures behind the first one
         if failures:
             first, *others = failures.values()
             if others:

@@ -225,11 +225,13 @@ int32_t txm_commit(txm_instance *in, uint64_t *stamp, txm_error *err)
     int32_t code = TXM_OK;
     pthread_mutex_lock(&in->lock);
     @try {
-        queue_commit(in);
         queue_retire(in);
-        if (stamp)
-            *stamp = in->next_stamp - 1;
-        code = report_failure(in, err);
+        code = report_failure(in, err); /* of earlier work: this call then does nothing */
+        if (code == TXM_OK) {
+            queue_commit(in);
+            if (stamp)
+                *stamp = in->next_stamp - 1;
+        }
     }
     @catch (NSException *exception) {
         queue_abandon(in, [[exception reason] UTF8String]);
