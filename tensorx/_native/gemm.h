@@ -17,6 +17,8 @@
 #define TXG_MAX_SLOTS TX_POOL_MAX /* tasks that can hold buffers at one time */
 #define TXG_MC 96                 /* rows of A multiplied into a packed strip before moving on */
 #define TXG_STRIP 4               /* most panels of B packed by one task at a time */
+#define TXG_LEAST 48              /* rows of a task, */
+#define TXG_LEAST_PACKED 192      /* of one that packs B */
 #define TXG_MIN_TASK_US 10.0      /* tasks below this are not worth splitting off */
 
 typedef struct txg_job {
@@ -252,11 +254,12 @@ static void txg_cut(txg_job *q, double us, int threads)
     const int64_t want = threads > 1 ? txg_max(8, threads * 4) : 1; /* so many finish about together */
     if (q->batch < want && one > 2 * TXG_MIN_TASK_US) {
         const int64_t cuts = txg_min(txg_ceil(want, q->batch), (int64_t)(one / TXG_MIN_TASK_US));
-        /* Columns first: a strip of B is packed once however many rows it meets. */
-        const int64_t panels = txg_ceil(q->n, nr), strips = txg_min(panels, cuts);
+        /* Rows first, while enough of them share what is packed; wide strips use a block of A several times. */
+        const int64_t least = q->pack_b ? TXG_LEAST_PACKED : TXG_LEAST, panels = txg_ceil(q->n, nr);
+        const int64_t rows = txg_max(1, txg_min(txg_ceil(cuts, txg_ceil(q->n, q->nt)), q->m / least));
+        q->mt = txg_min(q->mt, txg_round(txg_ceil(q->m, rows), mr));
+        const int64_t strips = txg_min(panels, txg_ceil(cuts, rows));
         q->nt = txg_min(q->nt, txg_ceil(panels, strips) * nr);
-        const int64_t rows = txg_ceil(cuts, txg_ceil(q->n, q->nt));
-        q->mt = txg_min(q->mt, txg_max(4 * mr, txg_round(txg_ceil(q->m, rows), mr)));
     } else if (q->batch > 1) {
         q->per = txg_max(1, txg_min(txg_ceil(q->batch, want), (int64_t)(2 * TXG_MIN_TASK_US / one)));
     }
