@@ -49,3 +49,24 @@ inf = float("inf")
 nan = float("nan")
 newaxis = None
 pi = 3.141592653589793
+
+
+def _warn_of_stranger(folder):
+    """The package called tensorx on PyPI fills a folder of the same name: both cannot be installed."""
+    import os
+    import warnings
+
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith("tensorx-") and name.endswith((".dist-info", ".egg-info")):
+            warnings.warn(
+                f"the distribution {name.rsplit('.', 1)[0]!r} is installed beside tensorx-runtime; it is another project that uses the same "
+                "folder: uninstall both, then install tensorx-runtime again",
+                stacklevel=3,
+            )
+
+
+_warn_of_stranger(__file__.rsplit("tensorx", 1)[0])

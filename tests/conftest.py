@@ -138,6 +138,16 @@ def device(request, record_property):
 
 
 @pytest.fixture
+def threads():
+    """Sets the number of threads; the old one comes back."""
+    import tensorx as tx
+
+    old = tx.get_num_threads()
+    yield tx.set_num_threads
+    tx.set_num_threads(old)
+
+
+@pytest.fixture
 def rng(request):
     """numpy.random.Generator whose seed depends on nothing but the test's name."""
     import numpy as np

@@ -113,7 +113,7 @@ def stubs():
     values = []
     for name in sorted(vars(_core)):
         value = vars(_core)[name]
-        if name.startswith("__") or name in classes or inspect.ismodule(value) or getattr(value, "__module__", _core.__name__) != _core.__name__:
+        if name.startswith("__") or name in classes or inspect.ismodule(value) or (callable(value) and getattr(value, "__module__", _core.__name__) != _core.__name__):
             continue
         if isinstance(value, type):
             lines += ["", f"class {name}:", "    def __getattr__(self, name: str) -> Any: ...", "    def __setattr__(self, name: str, value: Any) -> None: ..."]
@@ -121,9 +121,11 @@ def stubs():
             lines += ["", f"def {name}({parameters(value, False)}) -> Any: ..."]
         else:
             values.append(name)
-    for name in ("_grad_mode", "_deferred_mode"):
-        lines += ["", f"{name}: ContextVar[bool]"]
-    lines += ["", "hooks: Any", "ROW_CODES: dict[str, int]", "_grad_hooks: dict[str, Any]", ""]
+    lines.append("")
+    for name in values:
+        kind = "ContextVar[bool]" if name in ("_grad_mode", "_deferred_mode") else "Any"
+        lines.append(f"{name}: {kind}")
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -76,6 +76,7 @@ cdef tx_node *assign_new(tx_node *base, tuple items, int used, tx_node *value, c
         raise
     n.numel = base.numel
     n.kind = TX_ASSIGN
+    n.flags = TX_N_ABOVE
     n.dtype = base.dtype
     n.odtype = base.dtype
     n.device = base.device
@@ -141,11 +142,6 @@ cdef bint depends(tx_node *top, tx_node *n) noexcept:
     return False
 
 
-cdef void mark_tree(tx_node *top) noexcept:
-    """Gives everything that top is computed from the current epoch."""
-    depends(top, NULL)
-
-
 cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
     """May n take over the storage of its base? 1: yes; 0: no; 2: after *outsider is evaluated."""
     cdef tx_node *base = n.inp[0]
@@ -155,7 +151,6 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
     cdef tx_edge *e
     cdef tx_storage *s = base.st
     cdef int leaves = 0, readers
-    cdef uint64_t tree
     if (s.flags & (TX_ST_FOREIGN | TX_ST_READONLY) or tx_st_exports(s) or s.reading or s.writing or base.offset != 0
             or s.nbytes != <size_t>(n.numel * tx_item_size[n.dtype]) or n.numel == 0
             or not tx_same_strides(n.ndim, n.shape, n.strides, base.strides)):
@@ -169,11 +164,6 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
     if tx_st_owners(s) != leaves:
         return 0
     # its pending readers: those that v is computed from are part of the write
-    if v != NULL and v.kind != TX_LEAF:
-        mark_tree(v)
-    else:
-        depends(n, n)                        # a fresh epoch that marks nothing
-    tree = g_epoch
     l = s.leaves
     while l != NULL:
         e = l.consumers
@@ -181,8 +171,8 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
         while e != NULL:
             readers += 1
             t = e.owner
-            if t != n and t.epoch != tree:
-                if t.flags & TX_N_BUSY or depends(t, n):
+            if t != n and not (v != NULL and v.kind != TX_LEAF and depends(v, t)):
+                if t.flags & (TX_N_BUSY | TX_N_ASKING) or depends(t, n):
                     return 0                 # it needs the old value after the new one
                 while t.handles == 0 and t.saves == 0 and t.consumers != NULL and not t.consumers.owner.flags & TX_N_BUSY \
                         and not depends(t.consumers.owner, n):
@@ -201,7 +191,7 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
 cdef int assign_evaluate(tx_node *n) except -1:
     """n becomes a leaf. Its base is one already."""
     global g_assigning, g_serial
-    cdef tx_node *base
+    cdef tx_node *base = NULL
     cdef tx_node *v
     cdef tx_node *whole = NULL               # a leaf on the result's storage
     cdef tx_node *part = NULL                # the region
@@ -221,20 +211,23 @@ cdef int assign_evaluate(tx_node *n) except -1:
         if base.st.writing:
             wait_for_others(NULL)
             continue
-        if s != NULL:
-            ours = 0
-            break
-        ours = only_ours(n, &outsider)
+        # two assignments to one value ask each other: the one that is asked makes the copy
+        ours = 0 if n.flags & TX_N_ASKING else only_ours(n, &outsider)
         if ours == 2:
-            ensure(outsider)
+            n.flags |= TX_N_ASKING
+            try:
+                ensure(outsider)
+            finally:
+                n.flags &= ~<uint8_t>TX_N_ASKING
             continue
         if ours == 1:
             break
         s = storage_new(n.device, <size_t>(n.numel * tx_item_size[n.dtype]), "slice_assign")
-        # that may have evaluated anything: look again
-    if s != NULL and ours:
+        # that may have evaluated anything
+        if (n.kind == TX_ASSIGN and not n.flags & TX_N_BUSY and n.inp[0] == base and n.inp[1] == v and not base.st.writing
+                and (v == NULL or v.kind == TX_LEAF or v.refs == 1)):
+            break
         tx_st_release(s)
-        s = NULL
     # from here on others wait for n; its edges are taken off, so that nothing that the write
     # evaluates comes back to it
     r = region_of(n)

@@ -61,89 +61,83 @@ static char *txg_slot_take(txg_job *q, int *which)
     }
 }
 
+static int txg_stop(txg_job *q)
+{
+    if (tx_cancel_requested())
+        __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(&q->cancelled, __ATOMIC_RELAXED);
+}
+
+/* One run of the inner axis, from k0: dst (m x n of the computed type, rows dst_rs elements apart)
+ * = or += A B (+ bias). a, b: first elements of the rows of A and the columns of B. 0: cancelled. */
+static int txg_one_run(txg_job *q, const char *a, const char *b, int64_t m, int64_t n, int64_t k0, char *dst,
+                       int64_t dst_rs, int add, const char *bias, char *slot)
+{
+    const txg_kernel *K = q->kern;
+    const int64_t es = K->esize, cs = K->csize, nr = K->nr, kc = txg_min(q->run, q->k - k0);
+    char *abuf = slot, *bbuf = slot + q->a_bytes;
+    a += k0 * q->a_cs * es;
+    b += k0 * q->b_rs * es;
+    /* Without packing, a last panel that is no whole number of vectors still needs room behind it. */
+    const int64_t tail = !q->pack_b && !q->thin && !K->masked && n % K->lanes ? n % nr : 0, full = n - tail;
+    if (q->pack_b)
+        K->pack_b(bbuf, b, q->b_cs, q->b_rs, n, kc);
+    else if (tail)
+        K->pack_b(bbuf, b + full * q->b_cs * es, q->b_cs, q->b_rs, tail, kc);
+    for (int64_t i = 0; i < m; i += TXG_MC) {
+        if (txg_stop(q))
+            return 0;
+        txg_block t = {.m = txg_min(TXG_MC, m - i), .n = full, .kc = kc, .a = a + i * q->a_rs * es, .a_rs = q->a_rs,
+                       .a_ks = q->a_cs, .b = b, .b_ks = q->b_rs, .b_ps = nr, .b_cs = q->b_cs,
+                       .c = dst + i * dst_rs * cs, .c_rs = dst_rs, .bias = bias, .add = add, .conj = q->conj};
+        if (q->pack_a) {
+            t.a_rs = kc + 16;
+            t.a_ks = 1;
+            K->pack_a(abuf, t.a_rs, t.a, q->a_rs, q->a_cs, t.m, kc);
+            t.a = abuf;
+        }
+        if (q->thin) {
+            K->thin(&t);
+            continue;
+        }
+        if (q->pack_b) {
+            t.b = bbuf;
+            t.b_ks = nr;
+            t.b_ps = nr * kc;
+        }
+        if (full)
+            K->block(&t);
+        if (tail) {
+            t.n = tail;
+            t.b = bbuf;
+            t.b_ks = nr;
+            t.b_ps = nr * kc;
+            t.c = (char *)t.c + full * cs;
+            t.bias = bias ? bias + full * es : NULL;
+            K->block(&t);
+        }
+    }
+    return 1;
+}
+
 /* Rows i0.. (m of them) and columns j0.. (n of them) of one product. */
 static void txg_rectangle(txg_job *q, int64_t g, int64_t i0, int64_t m, int64_t j0, int64_t n, char *slot)
 {
     const txg_kernel *K = q->kern;
-    const int64_t es = K->esize, cs = K->csize;
+    const int64_t es = K->esize, npad = txg_round(n, K->nr);
     const char *a = q->a + (txg_offset(q->a_boff, q->a_bs, g) + i0 * q->a_rs) * es;
     const char *b = q->b + (txg_offset(q->b_boff, q->b_bs, g) + j0 * q->b_cs) * es;
     char *c = q->c + (txg_offset(q->c_boff, q->c_bs, g) + i0 * q->c_rs + j0 * q->c_cs) * es;
     const char *bias = q->bias ? q->bias + (i0 * q->bias_rs + j0 * q->bias_cs) * es : NULL;
-    char *abuf = slot, *bbuf = slot + q->a_bytes, *wbuf = bbuf + q->b_bytes;
-    const int64_t nr = K->nr, npad = txg_round(n, nr);
-    /* Without packing, a last panel that is no whole number of vectors still needs room behind it. */
-    const int64_t tail = !q->pack_b && !K->masked && n % K->lanes ? n % nr : 0, full = n - tail;
-    if (q->thin) {
-        txg_block t = {.m = m, .n = n, .a_rs = q->a_rs, .a_ks = q->a_cs, .b_ks = q->b_rs, .b_cs = q->b_cs,
-                       .c = q->work ? wbuf : c, .c_rs = q->work ? npad : q->c_rs};
-        for (int64_t k0 = 0; k0 < q->k; k0 += q->run) {
-            if (tx_cancel_requested()) {
-                __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
-                return;
-            }
-            t.kc = txg_min(q->run, q->k - k0);
-            t.a = a + k0 * q->a_cs * es;
-            if (q->pack_a) {
-                t.a_rs = t.kc;
-                t.a_ks = 1;
-                K->pack_a(abuf, t.kc, t.a, q->a_rs, q->a_cs, m, t.kc);
-                t.a = abuf;
-            }
-            t.b = b + k0 * q->b_rs * es;
-            t.add = k0 > 0 || (q->accumulate && !q->work);
-            t.bias = k0 + t.kc == q->k && !q->work ? bias : NULL;
-            K->thin(&t);
-        }
-    }
-    for (int64_t k0 = 0; k0 < q->k && !q->thin; k0 += q->run) {
-        const int64_t kc = txg_min(q->run, q->k - k0);
-        const char *bk = b + k0 * q->b_rs * es;
-        const int last = k0 + kc == q->k;
-        if (q->pack_b)
-            K->pack_b(bbuf, bk, q->b_cs, q->b_rs, n, kc);
-        else if (tail)
-            K->pack_b(bbuf, bk + full * q->b_cs * es, q->b_cs, q->b_rs, tail, kc);
-        for (int64_t i = 0; i < m; i += TXG_MC) {
-            if (tx_cancel_requested()) {
-                __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
-                return;
-            }
-            const int64_t mc = txg_min(TXG_MC, m - i);
-            const char *ak = a + (i * q->a_rs + k0 * q->a_cs) * es;
-            txg_block t = {.m = mc, .kc = kc, .a = ak, .a_rs = q->a_rs, .a_ks = q->a_cs, .conj = q->conj};
-            if (q->pack_a) {
-                t.a_rs = kc + 16;
-                t.a_ks = 1;
-                K->pack_a(abuf, t.a_rs, ak, q->a_rs, q->a_cs, mc, kc);
-                t.a = abuf;
-            }
-            char *dst = q->work ? wbuf + i * npad * cs : c + i * q->c_rs * es;
-            t.c_rs = q->work ? npad : q->c_rs;
-            t.add = k0 > 0 || (q->accumulate && !q->work);
-            const char *add_bias = last && !q->work ? bias : NULL;
-            if (full) {
-                t.n = q->pack_b ? n : full;
-                t.b = q->pack_b ? bbuf : bk;
-                t.b_ks = q->pack_b ? nr : q->b_rs;
-                t.b_ps = q->pack_b ? nr * kc : nr;
-                t.c = dst;
-                t.bias = add_bias;
-                K->block(&t);
-            }
-            if (tail) {
-                t.n = tail;
-                t.b = bbuf;
-                t.b_ks = nr;
-                t.b_ps = nr * kc;
-                t.c = dst + full * cs;
-                t.bias = add_bias ? add_bias + full * es : NULL;
-                K->block(&t);
-            }
-        }
+    char *work = slot + q->a_bytes + q->b_bytes;
+    for (int64_t k0 = 0; k0 < q->k; k0 += q->run) {
+        const int last = k0 + q->run >= q->k;
+        if (!(q->work ? txg_one_run(q, a, b, m, n, k0, work, npad, k0 > 0, NULL, slot)
+                      : txg_one_run(q, a, b, m, n, k0, c, q->c_rs, k0 > 0 || q->accumulate, last ? bias : NULL, slot)))
+            return;
     }
     if (q->work) {
-        txg_finish f = {.m = m, .n = n, .work = wbuf, .w_rs = npad, .c = c, .c_rs = q->c_rs, .c_cs = q->c_cs,
+        txg_finish f = {.m = m, .n = n, .work = work, .w_rs = npad, .c = c, .c_rs = q->c_rs, .c_cs = q->c_cs,
                         .bias = bias, .bias_rs = q->bias_rs, .bias_cs = q->bias_cs, .accumulate = q->accumulate};
         K->finish(&f);
     }
@@ -152,7 +146,7 @@ static void txg_rectangle(txg_job *q, int64_t g, int64_t i0, int64_t m, int64_t 
 static void txg_task(void *ctx, int64_t t)
 {
     txg_job *q = (txg_job *)ctx;
-    if (__atomic_load_n(&q->cancelled, __ATOMIC_RELAXED))
+    if (txg_stop(q))
         return;
     int which = -1;
     char *slot = q->slot_bytes ? txg_slot_take(q, &which) : NULL;
@@ -170,6 +164,62 @@ static void txg_task(void *ctx, int64_t t)
         __atomic_store_n(&q->taken[which], 0, __ATOMIC_RELEASE);
 }
 
+/* ---- small results of a long inner axis: runs side by side, folded in order ---- */
+
+#define TXG_RUNS_BYTES (8 << 20)  /* of partial results at a time */
+
+typedef struct txg_runs_job {
+    txg_job *q;
+    char *part;
+    int64_t first, count, bytes; /* runs of this wave, bytes of a partial result */
+} txg_runs_job;
+
+static void txg_runs_task(void *ctx, int64_t t)
+{
+    const txg_runs_job *d = (const txg_runs_job *)ctx;
+    txg_job *q = d->q;
+    int which = -1;
+    char *slot = q->slot_bytes ? txg_slot_take(q, &which) : NULL;
+    const int64_t end = txg_min(d->count, (t + 1) * q->per);
+    for (int64_t r = t * q->per; r < end; r++)
+        if (!txg_one_run(q, q->a, q->b, q->m, q->n, (d->first + r) * q->run, d->part + r * d->bytes,
+                         txg_round(q->n, q->kern->nr), 0, NULL, slot))
+            break;
+    if (which >= 0)
+        __atomic_store_n(&q->taken[which], 0, __ATOMIC_RELEASE);
+}
+
+static int txg_runs(txg_job *q, double us)
+{
+    const txg_kernel *K = q->kern;
+    const int64_t npad = txg_round(q->n, K->nr), runs = txg_ceil(q->k, q->run), bytes = txg_round(q->m * npad * K->csize, 64);
+    const int64_t wave = txg_min(runs, TXG_RUNS_BYTES / bytes), all = (wave + 1) * bytes + q->slot_bytes * q->nslots;
+    char *memory = (char *)tx_scratch_alloc((size_t)all);
+    if (!memory)
+        return 1;
+    char *sum = memory + wave * bytes;
+    txg_runs_job d = {.q = q, .part = memory, .bytes = bytes};
+    q->slots = sum + bytes;
+    q->per = txg_max(1, (int64_t)(TXG_MIN_TASK_US * (double)runs / us));
+    for (d.first = 0; d.first < runs && !txg_stop(q); d.first += wave) {
+        d.count = txg_min(wave, runs - d.first);
+        tx_parallel_for(txg_ceil(d.count, q->per), txg_runs_task, &d, us * (double)d.count / (double)runs);
+        for (int64_t r = 0; r < d.count && !q->cancelled; r++) {
+            if (d.first + r == 0)
+                memcpy(sum, d.part, (size_t)bytes);
+            else
+                K->fold(sum, d.part + r * bytes, q->m * npad);
+        }
+    }
+    if (!q->cancelled) {
+        txg_finish f = {.m = q->m, .n = q->n, .work = sum, .w_rs = npad, .c = q->c, .c_rs = q->c_rs, .c_cs = q->c_cs,
+                        .bias = q->bias, .bias_rs = q->bias_rs, .bias_cs = q->bias_cs, .accumulate = q->accumulate};
+        K->finish(&f);
+    }
+    tx_scratch_free(memory, (size_t)all);
+    return q->cancelled ? 2 : 0;
+}
+
 /* ---- dot products: m == n == 1 ---- */
 
 typedef struct txg_dot_job {
@@ -183,10 +233,8 @@ static void txg_dot_task(void *ctx, int64_t t)
     txg_dot_job *d = (txg_dot_job *)ctx;
     txg_job *q = d->q;
     const txg_kernel *K = q->kern;
-    if (tx_cancel_requested()) {
-        __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
+    if (txg_stop(q))
         return;
-    }
     const int64_t first = t * q->per, end = txg_min(q->batch * d->chunks, first + q->per);
     for (int64_t p = first; p < end; p++) {
         const int64_t g = p / d->chunks, k0 = p % d->chunks * TXG_DOT_CHUNK;
@@ -316,9 +364,7 @@ static void txg_blas_task(void *ctx, int64_t t)
 {
     const txg_blas_job *d = (const txg_blas_job *)ctx;
     txg_job *q = d->q;
-    if (tx_cancel_requested())
-        __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&q->cancelled, __ATOMIC_RELAXED))
+    if (txg_stop(q))
         return;
     const int64_t g = t / d->panels, i0 = t % d->panels * d->rows, m = txg_min(d->rows, q->m - i0), es = q->kern->esize;
     char *c = q->c + (txg_offset(q->c_boff, q->c_bs, g) + i0 * q->c_rs) * es;
@@ -410,13 +456,20 @@ static int tx_gemm(const tx_gemm_args *g, const void *isa_table)
     const int threads = tx_get_num_threads();
     txg_cut(q, us, threads);
 
-    const int64_t cs = K->csize, npad = txg_round(q->nt, K->nr);
-    q->a_bytes = q->pack_a ? txg_round(txg_min(TXG_MC, q->mt) * (txg_min(q->run, q->k) + 16) * cs, 64) : 0;
-    q->b_bytes = q->pack_b ? txg_round(npad * txg_min(q->run, q->k) * cs, 64)
-               : q->n % lanes && !q->thin && !K->masked ? txg_round(K->nr * txg_min(q->run, q->k) * cs, 64) : 0;
-    q->slot_bytes = q->a_bytes + q->b_bytes + (q->work ? txg_round(q->mt * npad * cs, 64) : 0);
+    const int64_t cs = K->csize, npad = txg_round(q->nt, K->nr), run = txg_min(q->run, q->k);
+    q->a_bytes = q->pack_a ? txg_round(txg_min(TXG_MC, q->mt) * (run + 16) * cs, 64) : 0;
+    q->b_bytes = q->pack_b ? txg_round(npad * run * cs, 64)
+               : q->n % lanes && !q->thin && !K->masked ? txg_round(K->nr * run * cs, 64) : 0;
+    q->slot_bytes = q->a_bytes + q->b_bytes;
+    const int64_t tiles = q->mtiles * q->ntiles, runs = txg_ceil(q->k, q->run);
+    if (q->batch == 1 && tiles == 1 && threads > 1 && runs > 1 && us > 4 * TXG_MIN_TASK_US &&
+        q->m * npad * cs <= TXG_RUNS_BYTES / 16) {
+        q->nslots = (int)txg_min(txg_min(runs, threads), TXG_MAX_SLOTS);
+        return txg_runs(q, us);
+    }
+    q->slot_bytes += q->work ? txg_round(q->mt * npad * cs, 64) : 0;
 
-    const int64_t tasks = q->mtiles * q->ntiles == 1 ? txg_ceil(q->batch, q->per) : q->batch * q->mtiles * q->ntiles;
+    const int64_t tasks = tiles == 1 ? txg_ceil(q->batch, q->per) : q->batch * tiles;
     char small[8192] __attribute__((aligned(64)));
     q->nslots = (int)txg_min(txg_min(tasks, threads), TXG_MAX_SLOTS);
     if (q->slot_bytes) {

@@ -86,6 +86,7 @@ typedef struct txg_kernel {
     /* The same for m <= TXG_THIN with B as it lies (of the stored type; only b_ks == 1 if converted);
      * NULL: not offered. */
     void (*thin)(const txg_block *);
+    void (*fold)(void *sum, const void *part, int64_t n); /* sum[i] += part[i], n elements of the computed type */
     void (*finish)(const txg_finish *);
     /* *acc (compute type) = sum of a[i * as] * b[i * bs], i < n <= TXG_DOT_CHUNK, in one fixed order. */
     void (*dot)(void *acc, const void *a, int64_t as, const void *b, int64_t bs, int64_t n, int32_t conj);

@@ -218,7 +218,7 @@ TXG_INLINE vtxg_f64 txg_swap_c128(vtxg_f64 x) { return TXG_SWAP_f64(x); }
 
 #define TXG_ENTRY(name, tile, cbytes, tbytes, sbytes, wide, per, dotfn, thinfn, ns)                                 \
     {TXG_MR / (per), TXG_NV * TXG_VB / (cbytes), TXG_VB / (cbytes), sbytes, cbytes, wide, ns, TXG_MASKED,               \
-     txg_pack_b_##name, txg_pack_a_##name, txg_block_##tile, thinfn, txg_finish_##name, dotfn, txg_dot_sum_##tile}
+     txg_pack_b_##name, txg_pack_a_##name, txg_block_##tile, thinfn, txg_fold_##tile, txg_finish_##name, dotfn, txg_dot_sum_##tile}
 
 /* Bytes of products per ns of one core: fixes how work is cut and when it is worth sharing, nothing else. */
 #if TXG_VB == 64

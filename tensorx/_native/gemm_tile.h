@@ -184,6 +184,12 @@ static void FN(txg_block)(const txg_block *g) {
     }
 }
 
+static void FN(txg_fold)(void *sum, const void *part, int64_t n) {
+    T *s = (T *)sum;
+    const T *p = (const T *)part;
+    for (int64_t i = 0; i < n * PER; i++) s[i] = (T)(s[i] + p[i]);
+}
+
 /* Dot product: lane l sums elements l, l + TXG_DOT_LANES, ...; the lanes then fold in halves. */
 #define TXG_DOT_LANES 64
 #define DT (TXG_DOT_LANES / LT > 0 ? TXG_DOT_LANES / LT : 1)

@@ -435,6 +435,7 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
 
     for k in range(nin):
         if ins[k] != NULL:
+            n.flags |= ins[k].flags & TX_N_ABOVE
             edge_link(n, k, ins[k])
         else:
             n.inp[k] = NULL
@@ -468,7 +469,7 @@ cdef tx_node *move_new(tx_node *base, int ndim, const int64_t *shape, const int6
     n.nin = 1
     n.numel = base.numel
     n.cost = base.cost + 1
-    n.flags = base.flags & TX_N_LINEAR
+    n.flags = base.flags & (TX_N_LINEAR | TX_N_ABOVE)
     for i in range(ndim):
         n.shape[i] = shape[i]
         n.strides[i] = strides[i]

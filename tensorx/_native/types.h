@@ -71,7 +71,9 @@ enum {
     TX_N_LINEAR = 1,   /* everything below reads memory in the order the result is stored in */
     TX_N_BUSY = 2,     /* a program of some thread is computing it */
     TX_N_PEND = 4,     /* in the list of pending nodes */
-    TX_N_FAILED = 8    /* its value was lost (a forked child, a device fault) */
+    TX_N_FAILED = 8,   /* its value was lost (a forked child, a device fault) */
+    TX_N_ASKING = 32,  /* an assignment whose base's other readers are being evaluated */
+    TX_N_ABOVE = 64    /* an assignment, or computed from one: a program of its own */
 };
 
 /* One value kept for backward; a node lists those that keep it. */
