@@ -188,6 +188,14 @@ def test_exported_memory_is_read_at_once_and_never_reused():
     assert x.is_unique()
 
 
+def test_a_source_computed_into_exported_memory_keeps_its_value():
+    x, s = fresh(), fresh() * 0.25
+    a = x.numpy()
+    x.copy_(s)
+    a[:] = 1.0
+    assert s[3].item() == 0.25 and x[3].item() == 1.0
+
+
 def test_a_small_shared_operand_is_snapshotted_so_that_deferral_goes_on():
     x = fresh(64)
     s = np.array(2.0, np.float32)

@@ -140,6 +140,8 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
         dst.st.version += 1
         if src.handles or src.saves or src.consumers != NULL:
             become_copy_of(src, dst)
+            if leaf_is_shared_outside(dst):
+                ensure(src)                  # others may write dst at any time: read now
     finally:
         plan_give(P)
         node_unref(src)
