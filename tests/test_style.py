@@ -16,7 +16,7 @@ TEXT = {
 }  # fmt: skip
 # Generated, or tables in which every line is a row.
 LONG_FILES = {"tensorx/ops/table.py", "LICENSE"}
-LINES = 660
+LINES = 720
 
 
 def tracked():
