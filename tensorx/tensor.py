@@ -74,8 +74,7 @@ def numpy(self, *, copy=False):
         raise GradientError("numpy: the tensor requires grad and the array would not: use x.detach().numpy()")
     if self.dtype is dtypes.bfloat16:
         raise DTypeError("numpy: bfloat16 has no NumPy dtype; convert with astype(tx.float32) first")
-    view = np.asarray(memoryview(self))
-    return view.copy() if copy else view
+    return np.array(_core.reader(self)) if copy else np.asarray(memoryview(self))
 
 
 def __array__(self, dtype=None, copy=None):
@@ -98,7 +97,7 @@ def format_tensor(x, spec=""):
         shown = shown.to("cpu")
     if x.dtype is dtypes.bfloat16:
         shown = shown.astype(dtypes.float32)
-    array = np.asarray(memoryview(shown))
+    array = np.asarray(_core.reader(shown))
     text = np.array2string(array, separator=", ", prefix="tensor(", threshold=1000, edgeitems=3)
     extra = ""
     if x.dtype not in (dtypes.float32, dtypes.int64, dtypes.bool) or not x.size:

@@ -46,6 +46,18 @@ def last_write(serial):
     return g_writes.get(serial)
 
 
+def backward_one(Tensor x, retain_graph, create_graph):
+    """backward() of one element with the gradient 1; False where the general way has to be taken."""
+    cdef Tensor g
+    if x.n.numel != 1 or x.n.dtype < TX_F16 or not tracked(x):
+        return False
+    g = wrap(leaf_empty(x.n.device, x.n.dtype, x.n.ndim, x.n.shape, "gradient"))
+    fill_scalar(g.n, 1.0, "gradient")
+    g.n.st.version = 0
+    run_backward([target_of(x)], [g], bool(create_graph if retain_graph is None else retain_graph), bool(create_graph))
+    return True
+
+
 cdef int discover(list roots, list nodes, dict leaves, int64_t run) except -1:
     """All nodes and leaves below the roots; how many edges lead to each."""
     cdef list stack = []
@@ -164,8 +176,9 @@ def run_backward(list roots, list grads, bint retain, bint create, list captures
         for n in nodes:
             if n.needed == 2:
                 node_check(n)
-        if grad_on() != create:
-            token = GRAD_MODE.set(create)
+        # without create_graph nothing that the compiled part computes with is tracked
+        if create and not grad_on():
+            token = GRAD_MODE.set(True)
         for k in range(len(roots)):
             deliver(roots[k], grads[k], leaves)
         ready = []
@@ -180,6 +193,8 @@ def run_backward(list roots, list grads, bint retain, bint create, list captures
             g = n.acc
             n.acc = None
             if g is not None and (n.hooks is not None or n.keepers is not None):
+                if not create and token is None and grad_on():
+                    token = GRAD_MODE.set(False)
                 g = watched(n, g, kept, captures is None)
             if wanted is not None and n in wanted:
                 wanted[n] = g
@@ -188,7 +203,17 @@ def run_backward(list roots, list grads, bint retain, bint create, list captures
             if g is None:
                 gs = None
             else:
-                gs = node_run(n, g, create)
+                if n.plan is not None:
+                    gs = run_ew(n, g, create)
+                elif n.spread is not None:
+                    gs = run_sum(n, g)
+                else:
+                    if not create and token is None and grad_on():
+                        token = GRAD_MODE.set(False)
+                    if n.rule is not None:
+                        gs = run_rule(n, g, create)
+                    else:
+                        gs = n.fn(n, g)
                 if g_anomaly:
                     HOOKS.anomaly(n, gs)
             g = None
@@ -210,8 +235,10 @@ def run_backward(list roots, list grads, bint retain, bint create, list captures
                 k += 1
             gs = None
             g = None
-            if not retain:
+            if not retain and not n.lasting:
                 n.release()
+        if not create and token is None and has_hooks(leaves) and grad_on():
+            token = GRAD_MODE.set(False)
         if captures is not None:
             return captured(captures, wanted, leaves)
         commit(leaves, kept, create)
@@ -222,14 +249,6 @@ def run_backward(list roots, list grads, bint retain, bint create, list captures
         for n in nodes:
             n.acc = None
         g_active.pop(run, None)
-
-
-cdef object node_run(Node n, object g, bint create):
-    if n.plan is not None:
-        return run_ew(n, g, create)
-    if n.rule is not None:
-        return run_rule(n, g, create)
-    return n.fn(n, g)
 
 
 cdef int deliver(object t, object g, dict leaves) except -1:
@@ -342,6 +361,28 @@ cdef object fitted(Node n, Tensor g, tuple r):
     return out
 
 
+cdef object run_sum(Node n, Tensor g):
+    """The gradient of a sum: a view of g that repeats it."""
+    cdef tuple shape = n.spread[1]
+    cdef list kept
+    cdef int k
+    if g.n.ndim:
+        kept = list(shape)
+        for k in <tuple>n.spread[0]:
+            kept[k] = 1
+        g = reshape_view(g, tuple(kept))
+    g = broadcast_view(g, shape)
+    like = n.likes[0]
+    return (g if DTYPES[g.n.dtype] is like[1] else HOOKS.match(g, shape, like[1]),)
+
+
+cdef bint has_hooks(dict leaves) except -1:
+    for m in leaves:
+        if (<Meta>m).hooks is not None:
+            return True
+    return False
+
+
 cdef object run_rule(Node n, object g, bint create):
     cdef dict values = {}
     cdef list out = []
@@ -407,7 +448,9 @@ cdef Tensor own_dense(Tensor g, set seen):
     if tracked(g) and grad_on():
         return g.copy()
     r = wrap(leaf_empty(g.n.device, g.n.dtype, g.n.ndim, g.n.shape, "gradient"))
-    if g.n.numel:
+    if g.n.kind == TX_LEAF and g.n.numel <= 64 and g.n.device == 0 and not g.n.st.writing:
+        copy_leaf_bytes(r.n, g.n)
+    elif g.n.numel:
         node_write(r.n, g.n, "gradient")
         r.n.st.version = 0
     return r

@@ -18,12 +18,12 @@ FORMATS[13] = b"Zf"
 FORMATS[14] = b"Zd"
 
 
-cdef int export_begin(tx_node *n) except -1:
-    """From now on somebody else may read and write the storage of the leaf n."""
+cdef int export_begin(tx_node *n, bint reading=False) except -1:
+    """From now on somebody else may read, and but for reading write, the storage of the leaf n."""
     ensure(n)
     wait_storage(n.st)
     flush_readers(n.st, NULL)
-    if not n.st.flags & TX_ST_READONLY:
+    if not reading and not n.st.flags & TX_ST_READONLY:
         saved_apart(n.st)
     host_ready(n)
     tx_st_own(n.st)
@@ -33,17 +33,19 @@ cdef int export_begin(tx_node *n) except -1:
     return 0
 
 
-cdef int export_buffer(Tensor x, Py_buffer *b, int flags) except -1:
+cdef int export_buffer(Tensor x, Py_buffer *b, int flags, object owner=None) except -1:
+    """owner: the object that stands for x in a read-only export."""
     cdef tx_node *n = x.n
+    cdef bint reading = owner is not None
     cdef int64_t *dims
     cdef int i, isz = tx_item_size[n.dtype]
     cdef bint writable = (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE
-    if tracked(x):
+    if tracked(x) and not reading:
         raise BufferError("buffer: the tensor requires grad; use x.detach() (shared memory) or x.detach().copy()")
     if FORMATS[n.dtype] == NULL:
         raise BufferError("buffer: bfloat16 has no buffer format; convert with astype(tx.float32), or use DLPack")
     ensure(n)
-    if writable and n.st.flags & TX_ST_READONLY:
+    if writable and (reading or n.st.flags & TX_ST_READONLY):
         raise BufferError("buffer: the tensor is read-only")
     if not (flags & PyBUF_STRIDES) == PyBUF_STRIDES and not tx_is_c_dense(n.ndim, n.shape, n.strides):
         raise BufferError("buffer: the tensor is not C-contiguous and the consumer takes no strides; use x.copy() or numpy()")
@@ -53,7 +55,7 @@ cdef int export_buffer(Tensor x, Py_buffer *b, int flags) except -1:
     if dims == NULL:
         raise MemoryError()
     try:
-        export_begin(n)
+        export_begin(n, reading)
     except:
         free(dims)
         raise
@@ -63,7 +65,7 @@ cdef int export_buffer(Tensor x, Py_buffer *b, int flags) except -1:
     b.buf = n.st.ptr + n.offset * isz
     b.len = n.numel * isz
     b.itemsize = isz
-    b.readonly = 1 if n.st.flags & TX_ST_READONLY else 0
+    b.readonly = 1 if reading or n.st.flags & TX_ST_READONLY else 0
     b.format = <char *>FORMATS[n.dtype] if (flags & PyBUF_FORMAT) == PyBUF_FORMAT else NULL
     b.ndim = n.ndim
     b.shape = <Py_ssize_t *>dims if (flags & PyBUF_ND) == PyBUF_ND else NULL
@@ -73,8 +75,26 @@ cdef int export_buffer(Tensor x, Py_buffer *b, int flags) except -1:
     b.internal = export_ticket(dims, n.st)
     if b.internal == NULL:
         raise MemoryError()
-    b.obj = x
+    b.obj = x if owner is None else owner
     return 0
+
+
+cdef class _Reader:
+    """Buffer of a tensor's values that cannot be written, so that nothing has to be kept apart."""
+    cdef Tensor t
+
+    def __getbuffer__(self, Py_buffer *b, int flags):
+        export_buffer(self.t, b, flags, self)
+
+    def __releasebuffer__(self, Py_buffer *b):
+        release_buffer(b)
+
+
+def reader(Tensor x):
+    """A read-only memoryview of x's values."""
+    cdef _Reader r = _Reader.__new__(_Reader)
+    r.t = x
+    return memoryview(r)
 
 
 cdef struct Ticket:

@@ -23,7 +23,7 @@ cdef bint adopt(Tensor x, Meta history) except -1:
         return False
     m = Meta.__new__(Meta)
     m.base = history
-    m.chain = (("strided", (shape_of(x.n), strides_of(x.n), x.n.offset), history.like[0]),)
+    m.chain = (("strided", (shape_of(x.n), strides_of(x.n), x.n.offset), history.like[0], None, -1),)
     m.seen = -1
     x.meta = m
     x.rg = True
@@ -96,11 +96,12 @@ cdef object meta_target(Meta m):
 
 
 cdef object view_target(Meta m):
-    """A view's node, derived anew after its base was written. A view of a leaf gets one at
-    each use, so that it can go backward as often as the leaf."""
+    """A view's node, derived anew after its base was written. That of a view of a leaf lasts,
+    so that it can go backward as often as the leaf."""
     cdef Meta base = m.base
     cdef object t
-    if m.node is not None and m.seen == base.gen and (m.pinned or not base.leaf):
+    cdef Node n
+    if m.node is not None and m.seen == base.gen:
         return m.node
     t = meta_target(base)
     m.seen = base.gen
@@ -108,20 +109,26 @@ cdef object view_target(Meta m):
     if t is None:
         return None
     for step in <tuple>m.chain:
-        t = Node(<str>step[0], (t,), HOOKS.undo_view, step)
+        n = Node.__new__(Node)
+        n.name = step[0]
+        n.targets = (t,)
+        n.outputs = 1
+        n.fn = HOOKS.undo_view
+        n.saved = step
+        n.code = step[3]
+        n.lasti = step[4]
+        n.lasting = base.leaf
+        n.seq = next_seq()
+        t = n
     m.node = t
+    if m.retain:
+        n.keepers = {0: m}
     return t
 
 
 def edge(Tensor x):
     """Where gradients of x's present value go: a Node, an Output, a leaf's Meta, or None."""
     return target_of(x) if tracked(x) else None
-
-
-def pin(Meta m):
-    """Derives the node of a view of a leaf once and for all: it has hooks."""
-    m.pinned = True
-    return meta_target(m)
 
 
 cdef void give_history(Tensor t, object target):
@@ -181,6 +188,7 @@ cdef object plain_index(object index):
 cdef int record_view(Tensor x, Tensor r, str name, object args) except -1:
     cdef Meta m = x.meta
     cdef Meta v
+    cdef int lasti
     if m is None:
         m = leaf_meta(x)
     if name == "alias":
@@ -190,7 +198,8 @@ cdef int record_view(Tensor x, Tensor r, str name, object args) except -1:
     if name == "getitem":
         args = plain_index(args)
     v = Meta.__new__(Meta)
-    step = ((name, args, shape_of(x.n)),)
+    code = user_code(&lasti)
+    step = ((name, args, shape_of(x.n), code, lasti),)
     if m.base is None:
         v.base = m
         v.chain = step
@@ -212,7 +221,6 @@ def view_hook(Tensor x, Tensor r, str name, args):
 
 cdef int record_ew(int op, int nin, PyObject **args, Tensor out) except -1:
     """Some operand is tracked and the grad mode is on: out's history."""
-    global g_seq
     cdef int dt = out.n.dtype
     cdef unsigned mask = 0
     cdef int k
@@ -246,8 +254,7 @@ cdef int record_ew(int op, int nin, PyObject **args, Tensor out) except -1:
         n.targets = (target_of(<Tensor>args[p.wanted[0]]), target_of(<Tensor>args[p.wanted[1]]))
     else:
         n.targets = tuple([target_of(<Tensor>args[p.wanted[k]]) for k in range(p.nwanted)])
-    g_seq += 1
-    n.seq = g_seq                            # after those of views derived just now
+    n.seq = next_seq()                            # after those of views derived just now
     n.code = user_code(&n.lasti)
     for k in range(p.nwanted):
         a = <Tensor>args[p.wanted[k]]
@@ -314,8 +321,20 @@ cdef dict g_rules = {}
 rules = g_rules                              # name -> (prepare, backward), see autograd/rules.py
 
 
+cdef Node make_sum_node(Tensor x, dict saved):
+    """The commonest rule, without Python: the gradient is repeated over the axes that were summed."""
+    cdef Node n = Node.__new__(Node)
+    n.name = "sum"
+    n.outputs = 1
+    n.targets = (target_of(x),)
+    n.spread = (saved["axes"], shape_of(x.n))
+    n.likes = ((n.spread[1], DTYPES[x.n.dtype]),)
+    n.seq = next_seq()
+    n.code = user_code(&n.lasti)
+    return n
+
+
 cdef Node make_rule_node(str name, object rule, tuple inputs, list w, object out, dict saved):
-    global g_seq
     cdef Node n = Node.__new__(Node)
     cdef list checks = None
     n.name = name
@@ -323,8 +342,7 @@ cdef Node make_rule_node(str name, object rule, tuple inputs, list w, object out
     n.wanted = tuple(w)
     n.targets = tuple([target_of(<Tensor>inputs[i]) for i in w])
     n.likes = tuple([(shape_of((<Tensor>inputs[i]).n), DTYPES[(<Tensor>inputs[i]).n.dtype]) for i in w])
-    g_seq += 1
-    n.seq = g_seq
+    n.seq = next_seq()
     n.code = user_code(&n.lasti)
     n.rule = rule[1]
     n.saved = rule[0](n, inputs, out, saved, n.wanted)
@@ -336,6 +354,14 @@ cdef Node make_rule_node(str name, object rule, tuple inputs, list w, object out
     if checks is not None:
         n.checks = tuple(checks)
     return n
+
+
+def recording(inputs):
+    """Whether an op on these inputs (tensors, numbers or None) is recorded."""
+    for x in inputs:
+        if isinstance(x, Tensor) and tracked(<Tensor>x):
+            return grad_on()
+    return False
 
 
 cdef object rule_of(str name):
@@ -363,6 +389,9 @@ def record_rule(str name, tuple inputs, out, dict saved):
         if isinstance(o, Tensor) and tracked(o):
             w.append(k)
     if not w:
+        return out
+    if name == "sum":
+        give_history(out, make_sum_node(inputs[0], saved))
         return out
     n = make_rule_node(name, rule_of(name), inputs, w, out, saved)
     k = 0

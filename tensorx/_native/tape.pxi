@@ -334,7 +334,7 @@ cdef class Meta:
     """
     cdef public Node node
     cdef public int index
-    cdef public bint leaf, live, retain, pinned
+    cdef public bint leaf, live, retain
     cdef public object grad, hooks, chain, like
     cdef public Meta base
     cdef public int64_t gen, seen
@@ -348,6 +348,11 @@ cdef class Meta:
 
 cdef int64_t g_seq = 0
 
+cdef inline int64_t next_seq() noexcept:
+    global g_seq
+    g_seq += 1
+    return g_seq
+
 
 @cython.final
 @cython.freelist(256)
@@ -359,12 +364,14 @@ cdef class Node:
     cdef readonly int64_t seq                # newer than everything it points to
     cdef readonly int outputs
     cdef readonly bint freed
+    cdef bint lasting                        # holds no values: backward leaves it as it is
     cdef public object saved                 # what a rule or Function keeps
     cdef public object hooks                 # {output: [functions of the gradient]}
     cdef public object keepers               # {output: Meta whose grad is wanted}
     cdef public tuple checks                 # Saved values to be looked at before backward
     cdef object fn                           # (node, gradient) -> gradients of the targets
     cdef object rule                         # (gradient, kept, wanted) -> {operand: gradient}
+    cdef tuple spread                        # a sum: (axes, shape of the operand)
     cdef tuple wanted
     cdef tuple likes                         # (shape, dtype) of operands, None where as the result's
     cdef RowGrad plan
@@ -383,15 +390,13 @@ cdef class Node:
     cdef object __weakref__
 
     def __init__(self, str name, tuple targets, fn, saved=None, int outputs=1, tuple checks=()):
-        global g_seq
         self.name = name
         self.targets = targets
         self.fn = fn
         self.saved = saved
         self.outputs = outputs
         self.checks = checks
-        g_seq += 1
-        self.seq = g_seq
+        self.seq = next_seq()
         self.code = user_code(&self.lasti)
 
     def __dealloc__(self):
@@ -408,6 +413,10 @@ cdef class Node:
                 self.saved = None
                 self.packed = None
             bury()
+
+    def set_outputs(self, int n):
+        """Tells how many results there are, once that is known."""
+        self.outputs = n
 
     @property
     def site(self):
@@ -437,9 +446,12 @@ cdef class Node:
         self.checks = None
         self.fn = None
         self.rule = None
+        self.spread = None
         self.nums = None
         self.packed = None
         self.unpacker = None
+        self.hooks = None
+        self.keepers = None
 
 
 cdef enum:

@@ -11,7 +11,21 @@
 from __future__ import annotations
 
 from tensorx.autograd import rules, rules_index, tape, views, writes  # noqa: F401 - they install themselves in the core
-from tensorx.autograd.backward import backward, grad
+from tensorx.autograd.check import gradcheck, gradgradcheck
+from tensorx.autograd.function import (
+    Function,
+    detect_anomaly,
+    once_differentiable,
+    saved_tensors_hooks,
+    set_detect_anomaly,
+)
+from tensorx.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
+from tensorx.autograd.gradients import backward, grad
 from tensorx.autograd.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tensorx.autograd.recompute import checkpoint, checkpoint_sequential
 
-__all__ = ["backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad", "grad", "gradcheck",
+    "gradgradcheck", "hessian", "hvp", "inference_mode", "is_grad_enabled", "jacobian", "jvp", "no_grad", "once_differentiable",
+    "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "vhp", "vjp",
+]  # fmt: skip

@@ -31,9 +31,9 @@ class _Place:
 
 
 def _thaw(index, kept):
-    if isinstance(index, tuple):
-        return tuple(_thaw(i, kept) for i in index)
-    return kept[index.name] if isinstance(index, _Place) else index
+    """The index, as a tuple with an entry per axis."""
+    items = index if isinstance(index, tuple) else (index,)
+    return tuple(kept[i.name] if isinstance(i, _Place) else i for i in items)
 
 
 def _shape(value):
@@ -52,15 +52,14 @@ def _zeros(g, shape):
 
 
 def _is_basic(index):
-    for i in index if isinstance(index, tuple) else (index,):
+    for i in index:
         if isinstance(i, (list, bool)) or (hasattr(i, "ndim") and (i.ndim or str(i.dtype) == "bool")):
             return False
     return True
 
 
 def _is_mask(index):
-    items = index if isinstance(index, tuple) else (index,)
-    return all(i is None or i is Ellipsis or isinstance(i, (slice, bool)) or str(getattr(i, "dtype", "")) == "bool" for i in items)
+    return all(i is None or i is Ellipsis or isinstance(i, (slice, bool)) or str(getattr(i, "dtype", "")) == "bool" for i in index)
 
 
 # ---- of several writes to one place only the last counts ---------------------------------------

@@ -154,6 +154,8 @@ def hooked(functions, g):
             if not isinstance(new, Tensor) or new.shape != g.shape:
                 what = f"shape {new.shape}" if isinstance(new, Tensor) else type(new).__name__
                 raise GradientError(f"backward: the hook {_name(f)} returned {what} instead of a gradient of shape {g.shape}")
+            if not _core._grad_mode.get():
+                new = new.detach()
             g = new.alias() if new.dtype is g.dtype else _core.cast(new, g.dtype)
     return g
 

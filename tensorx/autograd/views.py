@@ -22,7 +22,7 @@ def undo_view(node, g):
 
 def undo_step(step, g):
     """g, a gradient of what a step gives, as a gradient of what it took."""
-    name, args, shape = step
+    name, args, shape = step[:3]
     if name == "reshape":
         return g.reshape(shape)
     if name == "permute":
@@ -113,8 +113,8 @@ def step_of(t, name, args):
 
 def apply_chain(t, chain):
     """What a chain of views makes of t."""
-    for name, args, _shape in chain:
-        t = step_of(t, name, args)
+    for step in chain:
+        t = step_of(t, step[0], step[1])
     return t
 
 
@@ -123,7 +123,7 @@ def _prepare(node, inputs, out, saved, wanted):
 
 
 def _backward(g, kept, wanted):
-    name, args, _shape = kept["step"]
+    name, args = kept["step"][:2]
     return {0: step_of(g, name, args)}
 
 

@@ -8,7 +8,6 @@ one look at the inputs unless one of them requires grad and the grad mode is on.
 from __future__ import annotations
 
 from tensorx import _core
-from tensorx._core import Tensor
 
 _recorder = None
 _inplace_recorder = None
@@ -21,12 +20,7 @@ def set_recorder(recorder, inplace_recorder):
     _recorder, _inplace_recorder = recorder, inplace_recorder
 
 
-def wanted(inputs):
-    """Whether history is to be recorded for an op on these inputs (tensors, numbers or None)."""
-    for x in inputs:
-        if isinstance(x, Tensor) and x.requires_grad:
-            return _core._grad_mode.get()
-    return False
+wanted = _core.recording  # (inputs): whether history is to be recorded for an op on these tensors, numbers or None
 
 
 def record(name, inputs, out, **saved):

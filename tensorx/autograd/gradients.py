@@ -110,12 +110,8 @@ def retain_grad(self):
         return
     m = self._meta
     m.retain = True
-    target = _core.pin(m)
-    if target is None:
-        return
-    if m.base is not None:
-        m.node = target
-    watch(m)
+    if _core.edge(self) is not None:
+        watch(m)
 
 
 class _Handle:
@@ -149,9 +145,6 @@ def register_hook(self, hook, /):
     if not self.requires_grad:
         raise GradientError("register_hook: the tensor does not require grad")
     target = _core.edge(self)
-    m = self._meta
-    if m.base is not None:
-        target = _core.pin(m)
     if isinstance(target, Meta):
         if target.hooks is None:
             target.hooks = []
@@ -185,8 +178,8 @@ def detach_(self):
 # ---- backward ------------------------------------------------------------------------------------
 
 
-def _roots(op, tensors, gradients):
-    """Targets and gradients to start with."""
+def _roots(op, tensors, gradients, create_graph):
+    """Targets and gradients to start with; without create_graph these are constants."""
     targets, grads = [], []
     for x, g in zip(tensors, gradients):
         if not isinstance(x, Tensor):
@@ -201,7 +194,7 @@ def _roots(op, tensors, gradients):
                 )
             g = _core.full_like_scalar(x.shape, 1, x.dtype, x.device.number)
         else:
-            g = check_gradient(op, g, x)
+            g = check_gradient(op, g if create_graph else g.detach() if isinstance(g, Tensor) else g, x)
         targets.append(_core.edge(x))
         grads.append(g)
     return targets, grads
@@ -236,7 +229,8 @@ def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs
     >>> w.grad.tolist()
     [4.0, 6.0]
     """
-    backward((self,), (gradient,), retain_graph, create_graph, inputs)
+    if gradient is not None or inputs is not None or not _core.backward_one(self, retain_graph, create_graph):
+        backward((self,), (gradient,), retain_graph, create_graph, inputs)
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
@@ -246,7 +240,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         grad_tensors = (grad_tensors,)
     if grad_tensors is None:
         grad_tensors = (None,) * len(tensors)
-    targets, grads = _roots("backward", tensors, grad_tensors)
+    targets, grads = _roots("backward", tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else builtins.bool(retain_graph)
     if inputs is None:
         _core.run_backward(targets, grads, retain, builtins.bool(create_graph))
@@ -265,10 +259,7 @@ def _captures(op, inputs):
     for k, x in enumerate(inputs):
         if not isinstance(x, Tensor) or not x.requires_grad:
             raise GradientError(f"{op}: input {k + 1} does not require grad")
-        if x._meta is not None and x._meta.base is not None:
-            targets.append(_core.pin(x._meta))
-        else:
-            targets.append(_core.edge(x))
+        targets.append(_core.edge(x))
     return targets
 
 
@@ -302,7 +293,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if len(grad_outputs) != len(outputs):
         raise GradientError(f"grad: {len(grad_outputs)} gradients for {len(outputs)} outputs")
     captures = _captures("grad", inputs)
-    targets, grads = _roots("grad", outputs, grad_outputs)
+    targets, grads = _roots("grad", outputs, grad_outputs, create_graph)
     retain = create_graph if retain_graph is None else builtins.bool(retain_graph)
     found = _core.run_backward(targets, grads, retain, builtins.bool(create_graph), captures)
     for k, g in enumerate(found):

@@ -1,0 +1,176 @@
+"""What recording costs: bytes, owners, what is kept for backward."""
+
+import gc
+
+import pytest
+
+import tensorx as tx
+from tensorx import autograd
+
+N = 1 << 22
+MIB = 1 << 20
+
+
+def ones(n=N, device="cpu", grad=False):
+    return tx.ones(n, dtype=tx.float32, device=device).requires_grad_(grad)
+
+
+@pytest.mark.parametrize("mode, unique, mib", [("w requires grad", False, 16), ("no_grad", True, 0), ("w plain", True, 0)])
+def test_scenario_y_is_x_times_w_then_x_is_x_plus_1(mode, unique, mib, device):
+    """Scenario: 2^22 float32."""
+    x, w = ones(device=device), ones(device=device, grad=mode != "w plain")
+    with tx.set_grad_enabled(mode != "no_grad"):
+        y = x * w
+        tx.eval(y)
+        assert x.is_unique() is unique
+        with tx.memory.measure() as m:
+            x = x + 1
+    assert m.bytes == mib * MIB
+    assert x[0].item() == 2.0
+    if mode == "w requires grad":
+        y.sum().backward()
+        assert w.grad[0:3].tolist() == [1.0] * 3
+
+
+def test_scenario_h_not_a_leaf(device):
+    """Scenario: h non-leaf requiring grad; y = h * c, c plain; h = h + 1: 0 bytes."""
+    w, c = ones(device=device, grad=True), ones(device=device)
+    h = w * 2.0
+    y = h * c
+    tx.eval(h, y)
+    with tx.memory.measure() as m:
+        h = h + 1
+    assert m.bytes == 0
+    (h.sum() + y.sum()).backward()
+    assert w.grad[0:3].tolist() == [4.0] * 3
+
+
+@pytest.mark.parametrize(
+    "name, write",
+    [
+        ("add_ a number", lambda h, c: h.add_(1.0)), ("mul_ a plain tensor", lambda h, c: h.mul_(c)), ("iadd", lambda h, c: h.__iadd__(c)),
+        ("exp_ keeps its result", lambda h, c: h.exp_()), ("relu_", lambda h, c: h.relu_()), ("copy_", lambda h, c: h.copy_(c)),
+        ("a number by a slice", lambda h, c: h.__setitem__(slice(0, 10), 1.0)), ("sigmoid_ of a view", lambda h, c: h[5:].sigmoid_()),
+        ("add_ a tracked value", lambda h, c: h.add_(c.detach().requires_grad_())),
+    ],
+)  # fmt: skip
+def test_writes_to_computed_values_stay_in_place(name, write, device):
+    w, c = ones(device=device, grad=True), ones(device=device)
+    h = w * 2.0
+    tx.eval(h, c)
+    before = h.storage.address
+    with tx.memory.measure() as m:
+        write(h, c)
+    assert m.bytes == 0 and h.storage.address == before
+
+
+def test_a_write_keeps_the_old_value_only_where_a_gradient_reads_it(device):
+    w, v = ones(device=device, grad=True), ones(device=device, grad=True)
+    h = w * 2.0
+    tx.eval(h)
+    with tx.memory.measure() as m:
+        h.mul_(v)  # the gradient of v is the old h
+    assert m.bytes == 16 * MIB
+    h.sum().backward()
+    assert v.grad[0].item() == 2.0 and w.grad[0].item() == 2.0
+
+
+def test_linear_ops_keep_nothing(device):
+    w = ones(1000, device, True)
+    x = tx.reshape(w * 2.0, (10, 100))
+    y = tx.sum(x.T - 1.0, axis=0) / 3.0
+    z = tx.broadcast_to(y, (3, 10)).to(tx.float16)
+    tx.eval(x, y, z)
+    assert x.storage.owners == 1 and y.storage.owners == 1
+    del x
+    gc.collect()
+    z.sum().backward()
+    assert abs(w.grad[0].item() - 2.0) < 1e-3
+
+
+def test_a_chain_that_keeps_results_keeps_one_value_per_op():
+    x = ones(grad=True)
+    y = tx.tanh(tx.exp(tx.sigmoid(x)))
+    tx.eval(y)
+    gc.collect()
+    live = tx.memory.stats("cpu")["live"]
+    del y
+    gc.collect()
+    assert live - tx.memory.stats("cpu")["live"] == 3 * 16 * MIB
+
+
+def test_backward_reuses_the_memory_that_it_frees(device):
+    w = ones(device=device, grad=True)
+    y = w
+    for _ in range(6):
+        y = tx.exp(y * 0.1)
+    loss = y.sum()
+    del y
+    with tx.memory.measure() as m:
+        loss.backward()
+    # the gradient itself; everything else lies in memory that backward has freed
+    assert m.bytes <= 2 * 16 * MIB
+    assert w.grad.is_unique()
+
+
+def test_a_second_gradient_is_added_in_place(device):
+    w = ones(device=device, grad=True)
+    (w * 2.0).sum().backward()
+    address = w.grad.storage.address
+    (w * 3.0).sum().backward()
+    assert w.grad.storage.address == address and w.grad[0].item() == 5.0
+
+
+def test_training_steps_do_not_grow(device):
+    w, b = ones(1000, device, True), ones(1000, device, True)
+    x = ones(1000, device)
+
+    def step():
+        ((w * x + b) ** 2.0).mean().backward()
+        with tx.no_grad():
+            for p in (w, b):
+                p.sub_(0.1 * p.grad)
+                p.grad = None
+
+    step()
+    gc.collect()
+    live, count = tx.memory.stats(device)["live"], tx._core.storage_count()
+    for _ in range(50):
+        step()
+    gc.collect()
+    assert tx.memory.stats(device)["live"] == live and tx._core.storage_count() == count
+
+
+def test_no_cycles_hold_the_graph(device):
+    """Values go with the last handle, without the cycle collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        live = tx.memory.stats(device)["live"]
+        w = ones(1000, device, True)
+        y = tx.tanh(tx.exp(w)) * w
+        v = y[10:]
+        v.mul_(2.0)
+        z = tx.softmax(tx.matmul(tx.reshape(y, (10, 100)), tx.reshape(y, (100, 10))))
+        z[0].add_(1.0)
+        tx.eval(y, z)
+        assert tx.memory.stats(device)["live"] > live
+        del w, y, v, z
+        assert tx.memory.stats(device)["live"] == live
+        w = ones(1000, device, True)
+        (g,) = autograd.grad(tx.tanh(tx.exp(w)).sum(), w, create_graph=True)
+        g.sum().backward()
+        del w, g
+        assert tx.memory.stats(device)["live"] == live
+    finally:
+        gc.enable()
+
+
+def test_printing_does_not_copy_what_is_saved():
+    x, w = tx.ones(1000), tx.ones(1000).requires_grad_()
+    y = x * w
+    tx.eval(y)
+    with tx.memory.measure() as m:
+        assert "tensor" in repr(x) and x.numpy(copy=True).flags.writeable
+    assert m.bytes == 0
+    y.sum().backward()
