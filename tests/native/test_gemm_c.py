@@ -106,12 +106,12 @@ def test_odd_sizes(lib, dtype, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "m, n, k", [(1, 1, 3000), (1, 200, 900), (300, 1, 1100), (3, 130, 600), (150, 90, 1300)]
+    "m, n, k", [(1, 1, 3000), (1, 200, 900), (300, 1, 1100), (3, 130, 600), (150, 90, 1300), (30, 40, 9000)]
 )
 def test_long_inner_axis(lib, dtype, m, n, k, rng):
     a, b = random_matrix(rng, dtype, m, k), random_matrix(rng, dtype, k, n)
     if dtype == "float16":
-        a = (a / 8).astype(a.dtype)
+        a = (a / 32).astype(a.dtype)
     check(product(lib, a, b, dtype, threads=2), a, b, dtype)
 
 
@@ -272,6 +272,8 @@ def test_number_of_threads_does_not_matter(lib, dtype, rng):
         (2000, 40, 60),
         (40, 2000, 60),
         (1, 1, 50000),
+        (40, 30, 20000),
+        (3, 100, 9000),
     ]:
         a, b = random_matrix(rng, dtype, m, k), random_matrix(rng, dtype, k, n)
         want = product(lib, a, b, dtype, threads=1)
@@ -351,7 +353,7 @@ def test_without_memory_nothing_is_written(best, rng):
     check(product(best, a / 8, b, "float16"), a / 8, b, "float16")
 
 
-@pytest.mark.parametrize("m, n, k", [(300, 300, 300), (1, 500, 500), (1, 1, 100000)])
+@pytest.mark.parametrize("m, n, k", [(300, 300, 300), (1, 500, 500), (1, 1, 100000), (40, 40, 100000)])
 def test_cancellation(best, m, n, k, rng):
     a, b = random_matrix(rng, "float32", m, k), random_matrix(rng, "float32", k, n)
     best.t_threads(2)
