@@ -297,7 +297,8 @@ static void txg_cut(txg_job *q, double us, int threads)
     const int64_t nr = q->thin ? q->kern->lanes : q->kern->nr, mr = q->kern->mr;
     const double one = us / (double)q->batch;
     q->mt = q->work ? txg_min(q->m, 8 * TXG_MC) : q->m;
-    q->nt = (q->pack_b || q->work) && !q->thin ? txg_min(q->n, TXG_STRIP * nr) : q->n;
+    /* Also where nothing is packed there is an end, so that the cancel flag is seen in time. */
+    q->nt = txg_min(q->n, nr * (q->thin ? 1024 : q->pack_b || q->work ? TXG_STRIP : 64));
     q->per = 1;
     const int64_t want = threads > 1 ? txg_max(8, threads * 4) : 1; /* so many finish about together */
     if (q->batch < want && one > 2 * TXG_MIN_TASK_US) {
