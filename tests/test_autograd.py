@@ -352,9 +352,16 @@ def test_views_made_without_recording_are_outside_the_history(device):
 def test_constants_written_over_everything_end_the_history(device):
     w = tensor([1.0, 2.0], device, True)
     y = w * 2.0
+    v, a = y[1:], y.alias()
     y.copy_(5.0)
-    y.sum().backward()
-    assert w.grad is None and y.tolist() == [5.0, 5.0]
+    assert y.tolist() == [5.0, 5.0] and not y.requires_grad and not v.requires_grad and not (a * 2.0).requires_grad
+    u = v[:]
+    y.mul_(w)  # and a new one begins, for all handles
+    for t, expected in ((a, [5.0, 5.0]), (v, [0.0, 5.0]), (u, [0.0, 5.0])):
+        w.grad = None
+        t.sum().backward(retain_graph=True)
+        assert w.grad.tolist() == expected
+    w.grad = None
     z = w * 2.0
     z[0] = 1.0
     z.sum().backward()

@@ -3,7 +3,23 @@
 # ---- who is tracked -------------------------------------------------------------------------------------
 
 cdef inline bint tracked(Tensor x) except -1:
-    """Whether gradients flow to x. A handle whose storage got a history through another one
+    """Whether gradients flow to x."""
+    if x.meta is None and not (x.rg or (x.n.kind == TX_LEAF and x.n.st.history != NULL)):
+        return False
+    return linked(x) and alive(x.meta)
+
+
+cdef inline bint alive(object meta) noexcept:
+    """Whether the history of a linked tensor leads anywhere: not after constants were written over it."""
+    if meta is None or (<Meta>meta).leaf:
+        return True
+    if (<Meta>meta).base is None:
+        return (<Meta>meta).node is not None
+    return (<Meta>meta).base.leaf or (<Meta>meta).base.node is not None
+
+
+cdef bint linked(Tensor x) except -1:
+    """Whether x belongs to a history. A handle whose storage got one through another handle
     learns of it here."""
     if x.rg:
         return True
@@ -28,6 +44,11 @@ cdef bint adopt(Tensor x, Meta history) except -1:
     x.meta = m
     x.rg = True
     return True
+
+
+def is_linked(Tensor x):
+    """Whether x belongs to a history, be it one that leads nowhere now."""
+    return linked(x)
 
 
 def history_of(Tensor x):
@@ -156,8 +177,7 @@ def attach(Tensor t, target):
 
 cdef int view_made(Tensor x, Tensor r, str name, object args) except -1:
     """r is a new view of x."""
-    cdef Meta m
-    if tracked(x):
+    if linked(x):
         if grad_on():
             record_view(x, r, name, args)
         else:

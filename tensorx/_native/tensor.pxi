@@ -3,7 +3,6 @@
 cdef class Hooks:
     """Functions of the Python layers that the compiled core calls: autograd, indexing, printing."""
     cdef public object cast                  # (x, out, name) -> None: record out's history
-    cdef public object view                  # (x, out, name, args) -> None
     cdef public object plan                  # (op, wanted, is_complex) -> the gradient of a row
     cdef public object undo_view             # (node, g) -> gradient of a view's source
     cdef public object match                 # (g, shape, dtype) -> g summed and converted
@@ -166,7 +165,7 @@ cdef class Tensor:
         r.n = self.n
         r.n.refs += 1
         r.n.handles += 1
-        if tracked(self):
+        if linked(self):
             record_view(self, r, "alias", ())
         elif self.meta is not None and not (<Meta>self.meta).leaf:
             r.meta = self.meta
@@ -178,7 +177,7 @@ cdef class Tensor:
         r.n = self.n
         r.n.refs += 1
         r.n.handles += 1
-        if tracked(self):
+        if linked(self):
             r.meta = Meta.__new__(Meta)      # a history of its own, should it get one
         elif self.meta is not None and not (<Meta>self.meta).leaf:
             r.meta = self.meta

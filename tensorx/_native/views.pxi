@@ -133,7 +133,7 @@ def strided_view(Tensor x, tuple shape, tuple strides, int64_t offset):
         if lo < 0 or hi > <int64_t>x.n.st.nbytes:
             raise ShapeError(f"view: shape {shape}, strides {strides} and offset {offset} leave the storage of {x.n.st.nbytes} bytes")
     cdef Tensor r = wrap(leaf_view(x.n, nd, s, t, x.n.offset + offset))
-    if tracked(x):
+    if linked(x):
         r.meta = Meta.__new__(Meta)          # the caller records what the view is
     elif x.meta is not None and not (<Meta>x.meta).leaf:
         r.meta = x.meta

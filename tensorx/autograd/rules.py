@@ -317,3 +317,18 @@ def _matmul(g, kept, wanted):
 
 
 define("matmul", _matmul_prepare, _matmul)
+
+
+# ---- joining ---------------------------------------------------------------------------------------------
+
+
+def _concat(g, kept, wanted):
+    axis, grads, start = kept["axis"], {}, 0
+    for k, n in enumerate(kept["sizes"]):
+        if k in wanted:
+            grads[k] = g[(slice(None),) * axis + (slice(start, start + n),)]
+        start += n
+    return grads
+
+
+define("concat", plain, _concat)

@@ -226,4 +226,3 @@ _core.hooks.hooked = hooked
 _core.hooks.stale = stale
 _core.hooks.freed = freed
 _core.hooks.anomaly = anomaly
-_core.hooks.view = _core.view_hook

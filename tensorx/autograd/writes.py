@@ -117,7 +117,7 @@ def _begin(x):
         x._rg = True
     else:
         _core.history_of(x)
-        assert x.requires_grad
+        _core.is_linked(x)
 
 
 def set_target(m, target):
@@ -146,7 +146,7 @@ def rebase(x, target):
 
 
 def _rebase(x, target):
-    if not x.requires_grad:
+    if not _core.is_linked(x):
         if target is None:
             return
         _begin(x)

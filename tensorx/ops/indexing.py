@@ -13,7 +13,7 @@ from tensorx import _core, dtypes
 from tensorx._core import Tensor
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops import elementwise
-from tensorx.ops._record import record, wanted
+from tensorx.ops._record import record
 from tensorx.ops.movement import axis_of, broadcast_shapes, reshape
 
 __all__ = [
@@ -282,8 +282,7 @@ def diagonal(x, /, offset=0, axis1=-2, axis2=-1):
     first = rows * x.strides[a] + cols * x.strides[b] if length else 0
     shape, strides = (*(x.shape[i] for i in rest), length), (*(x.strides[i] for i in rest), x.strides[a] + x.strides[b])
     out = _core.strided_view(x, shape, strides, first)
-    if wanted((x,)):
-        _core.hooks.view(x, out, "diagonal", (offset, a, b))
+    _core.view_hook(x, out, "diagonal", (offset, a, b))
     return out
 
 

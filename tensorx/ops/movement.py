@@ -271,8 +271,7 @@ def unfold(x, axis, size, step, /):
     shape = (*x.shape[:a], count, *x.shape[a + 1 :], size)
     strides = (*x.strides[:a], x.strides[a] * step, *x.strides[a + 1 :], x.strides[a])
     out = _core.strided_view(x, shape, strides, 0)
-    if x.requires_grad:
-        _core.hooks.view(x, out, "unfold", (a, size, step))
+    _core.view_hook(x, out, "unfold", (a, size, step))
     return out
 
 
