@@ -7,6 +7,14 @@ import pytest
 import tensorx as tx
 from tensorx import autograd
 
+
+@pytest.fixture(autouse=True)
+def deferred_mode():
+    """Figures of memory are promised for deferred evaluation, whatever TENSORX_EAGER says."""
+    with tx.deferred(True):
+        yield
+
+
 N = 1 << 22
 MIB = 1 << 20
 
