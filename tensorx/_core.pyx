@@ -30,6 +30,7 @@ cdef extern from "Python.h":
     int PySlice_Unpack(object, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t)
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+    object PyWeakref_NewRef(object, object)
 
 include "_native/decl.pxi"
 include "_native/dtypes.pxi"
@@ -50,6 +51,7 @@ include "_native/record.pxi"
 include "_native/views.pxi"
 include "_native/reduce.pxi"
 include "_native/rows.pxi"
+include "_native/rows_backward.pxi"
 include "_native/matmul.pxi"
 include "_native/convert.pxi"
 include "_native/backward.pxi"

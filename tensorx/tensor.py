@@ -28,7 +28,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     dtype = dtype_from(dtype)
     target = x.device if device is None else _device(device)
     if dtype is x.dtype and target is x.device:
-        return x.copy() if copy else x
+        return _core.copied(x, "astype") if copy else x
     out = x if dtype is x.dtype else _core.cast(x, dtype)
     return out if target is x.device else out.to(target)
 
@@ -49,11 +49,11 @@ def to(self, *args, dtype=None, device=None, copy=True):
     dtype = self.dtype if dtype is None else dtype_from(dtype)
     if target is self.device:
         if dtype is self.dtype:
-            return self.copy() if copy else self
-        return _core.cast(self, dtype)
+            return _core.copied(self, "to") if copy else self
+        return _core.cast(self, dtype, "to")
     from tensorx.ops import transfer
 
-    moved = transfer.to_device(self if dtype is self.dtype else _core.cast(self, dtype), target)
+    moved = transfer.to_device(self if dtype is self.dtype else _core.cast(self, dtype, "to"), target)
     return moved
 
 

@@ -174,6 +174,48 @@ def test_no_cycles_hold_the_graph(device):
         gc.enable()
 
 
+def test_explanations_say_what_keeps_a_value():
+    reasons = []
+
+    class Recorder:
+        """What tx.memory.record installs, in short."""
+
+        def site(self, op):
+            return None
+
+        def alloc(self, serial, device, nbytes, op, where, reason):
+            reasons.append(reason)
+
+        def names_of(self, key):
+            return "w" if key == tx._core.node_key(w) else ""
+
+    def reason_of(f):
+        tx._core.set_recorder(Recorder())
+        try:
+            reasons.clear()
+            tx.eval(f())
+        finally:
+            tx._core.set_recorder(None)
+        return reasons[-1]
+
+    x, w = ones(1000), ones(1000, grad=True)
+    y = x * w
+    tx.eval(y)
+    key = [x]
+    del x
+    assert reason_of(lambda: key.pop() + 1.0) == "saved by multiply for the gradient of w"
+    z = tx.exp(w * 1.0)
+    tx.eval(z)
+    key.append(z)
+    del z
+    assert reason_of(lambda: key.pop() + 1.0) == "saved by exp for the gradient of operand 1"
+    m, v = tx.ones((8, 8)), tx.ones(8).requires_grad_()
+    n = m @ v
+    key.append(m)
+    del m
+    assert reason_of(lambda: key.pop() + 1.0) == "saved by matmul for a gradient" and n.requires_grad and y.requires_grad
+
+
 def test_printing_does_not_copy_what_is_saved():
     x, w = tx.ones(1000), tx.ones(1000).requires_grad_()
     y = x * w

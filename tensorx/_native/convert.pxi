@@ -241,14 +241,23 @@ def full_like_scalar(tuple shape, value, DType dtype, int device=0):
     return t
 
 
-def cast(Tensor x, DType dtype):
-    """x converted to dtype (pending); complex to real is refused."""
+def cast(Tensor x, DType dtype, str name="astype"):
+    """x converted to dtype (pending), by an op of that name; complex to real is refused."""
     cdef tx_node *n = x.n
     if KIND[n.dtype] == c'c' and KIND[dtype.code] not in (c'c', c'b'):
-        raise DTypeError(f"astype: {DTYPES[n.dtype].name} to {dtype.name} would drop the imaginary part; use tx.real or abs first")
+        raise DTypeError(f"{name}: {DTYPES[n.dtype].name} to {dtype.name} would drop the imaginary part; use tx.real or abs first")
     cdef Tensor r = wrap(node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, dtype.code))
     if tracked(x) and grad_on():
-        HOOKS.cast(x, r, "astype")
+        HOOKS.cast(x, r, name)
+    return r
+
+
+def copied(Tensor x, str name):
+    """An independent copy of x (pending), by an op of that name."""
+    cdef tx_node *n = x.n
+    cdef Tensor r = wrap(node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, n.dtype))
+    if tracked(x) and grad_on():
+        HOOKS.cast(x, r, name)
     return r
 
 

@@ -91,6 +91,7 @@ cdef extern from "types.h" nogil:
     ctypedef struct tx_save:
         tx_node *n
         uint64_t version
+        void *owner
         tx_save *next
         tx_save **pprev
     ctypedef struct tx_storage:

@@ -95,7 +95,7 @@ cdef str no_donor_reason(Plan *P, int i):
             text = "exported to NumPy, DLPack or a buffer"
         elif q.saves > 0:
             r = 6
-            text = "saved for a gradient" + site_text(q)
+            text = saver_text(q)
         elif q.handles > 0:
             r = 4
             text = f"shared by: {q.handles} live handle{'s' if q.handles > 1 else ''}" + holder_text(q)
@@ -115,10 +115,6 @@ cdef str no_donor_reason(Plan *P, int i):
             rank = r
             why = text
     return why
-
-
-cdef str site_text(tx_node *q):
-    return ""
 
 
 cdef str holder_text(tx_node *q):

@@ -88,8 +88,43 @@ cdef Meta leaf_meta(Tensor x):
     cdef Meta m = Meta.__new__(Meta)
     m.leaf = True
     m.like = (shape_of(x.n), DTYPES[x.n.dtype], g_devices[x.n.device])
+    m.handle = PyWeakref_NewRef(x, None)
     x.meta = m
     return m
+
+
+def new_leaf(Tensor x):
+    """x becomes a leaf with a gradient of its own, whatever it was."""
+    return leaf_meta(x)
+
+
+cdef str saver_text(tx_node *q):
+    """Which op keeps a value, and for the gradient of what: for explanations of allocations."""
+    cdef tx_save *v = q.saved
+    cdef Node n
+    cdef int k
+    while v != NULL and v.owner == NULL:
+        v = v.next
+    if v == NULL:
+        return "saved for a gradient"
+    owner = <object>v.owner
+    if type(owner) is not Node:
+        return f"saved by {(<Saved>owner).by or 'a function'} for a gradient"
+    n = owner
+    k = n.plan.wanted[0]
+    if n.plan.nwanted > 1 and v != &n.val[n.plan.npos]:
+        for k in range(n.plan.nwanted):      # one whose gradient is not that of the value itself
+            if n.plan.wanted[k] != n.plan.pos[v - &n.val[0]]:
+                k = n.plan.wanted[k]
+                break
+    name = None
+    for i in range(n.plan.nwanted):
+        if n.plan.wanted[i] == k and n.targets is not None and type(n.targets[i]) is Meta:
+            t = (<Meta>n.targets[i]).handle
+            t = None if t is None else t()
+            if t is not None and g_recorder is not None:
+                name = g_recorder.names_of(<uintptr_t>(<Tensor>t).n)
+    return f"saved by {n.name} for the gradient of {name or f'operand {k + 1}'}"
 
 
 cdef object target_of(Tensor x):
@@ -317,7 +352,7 @@ cdef int node_keep(Node n, int k, Tensor t) except -1:
                 n.unpacker = hooks[1]
             n.packed[k] = (hooks[0](wrap_extra(t.n)),)
             return 0
-    save_value(&n.val[k], t.n)
+    save_value(&n.val[k], t.n, <void *>n)
     n.nval = k + 1
     return 0
 
@@ -371,6 +406,7 @@ cdef Node make_rule_node(str name, object rule, tuple inputs, list w, object out
             if checks is None:
                 checks = []
             checks.append(v)
+            (<Saved>v).by = name
     if checks is not None:
         n.checks = tuple(checks)
     return n

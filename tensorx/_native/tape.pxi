@@ -79,9 +79,10 @@ cdef inline void save_link(tx_save *v, tx_node *n) noexcept:
     n.saved = v
 
 
-cdef int save_value(tx_save *v, tx_node *n) except -1:
+cdef int save_value(tx_save *v, tx_node *n, void *owner) except -1:
     """Keeps n's value; where others can write its memory, a copy of it."""
     cdef tx_node *c
+    v.owner = owner
     if leaf_is_shared_outside(n):
         c = node_copy(n, "saved for a gradient: others can write the memory")
         save_link(v, c)
@@ -220,6 +221,7 @@ cdef class Saved:
     cdef object target                       # where its gradient goes
     cdef int own                             # -1, or it is this output of the node that keeps it
     cdef public str what
+    cdef str by                              # name of the op that keeps it
     cdef object packed, unpacker
     cdef object __weakref__
 
@@ -279,7 +281,7 @@ cdef Saved saved_new(Tensor x, str what):
             s.packed = hooks[0](wrap_extra(x.n))
             s.unpacker = hooks[1]
             return s
-    save_value(&s.v, x.n)
+    save_value(&s.v, x.n, <void *>s)
     return s
 
 
@@ -336,6 +338,7 @@ cdef class Meta:
     cdef public int index
     cdef public bint leaf, live, retain
     cdef public object grad, hooks, chain, like
+    cdef object handle                       # weak reference to a leaf's tensor
     cdef public Meta base
     cdef public int64_t gen, seen
     cdef object __weakref__

@@ -185,15 +185,11 @@ cdef class Tensor:
 
     def copy(self):
         """An independent tensor with the same values (differentiable)."""
-        cdef tx_node *n = self.n
-        cdef Tensor r = wrap(node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, n.dtype))
-        if tracked(self) and grad_on():
-            HOOKS.cast(self, r, "copy")
-        return r
+        return copied(self, "copy")
 
     def clone(self):
         """The same as :meth:`copy`."""
-        return self.copy()
+        return copied(self, "clone")
 
     def __copy__(self):
         return self.copy()

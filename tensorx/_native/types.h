@@ -80,6 +80,7 @@ enum {
 struct tx_save {
     tx_node *n;
     uint64_t version;        /* of the storage when it was saved */
+    void *owner;             /* the Node or Saved that it lies in, or NULL */
     tx_save *next, **pprev;
 };
 

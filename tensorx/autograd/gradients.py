@@ -27,9 +27,7 @@ def _set_requires_grad(x, value):
             raise GradientError(f"requires_grad: only floating-point and complex tensors have gradients, this one is {x.dtype.name}")
         m = x._meta
         if m is None or not m.leaf:
-            m = Meta(leaf=True)
-            m.like = (x.shape, x.dtype, x.device)
-            x._meta = m
+            _core.new_leaf(x)
         x._rg = True
     elif x.requires_grad:
         if not is_leaf(x):
@@ -87,9 +85,7 @@ def _set_grad(self, value):
     if m is None or not (m.leaf or self.requires_grad):
         if value is None:
             return
-        m = Meta(leaf=True)
-        m.like = (self.shape, self.dtype, self.device)
-        self._meta = m
+        m = _core.new_leaf(self)
     m.grad = value
 
 

@@ -229,6 +229,13 @@ def _normalised(g, kept, wanted):
     shape = x.shape if x is not None else kept["shape"]
     rows = _count(shape) // n if n else 0
     flat = g.reshape((rows, n))
+    weight = kept.get("weight")
+    if x is not None and rows and not _tracked(g, x, weight) and x.device.type == "cpu" and x.dtype is g.dtype and x.dtype.name in ("float32", "float64"):
+        w = None if weight is None else _core.cast(weight, x.dtype).contiguous().reshape((n,))
+        dx, dw, db = _core.norm_backward(flat, x.reshape((rows, n)), w, kept.get("mean"), kept["rstd"], 0 in wanted, 1 in wanted, 2 in wanted)
+        found = {0: dx, 1: dw, 2: db}
+        shapes = {0: shape, **{k + 1: p for k, p in enumerate(kept["parameters"])}}
+        return {k: found[k].reshape(shapes[k]) for k in wanted}
     if x is not None:
         rows_x = x.reshape((rows, n))
         if _tracked(x):
@@ -239,7 +246,6 @@ def _normalised(g, kept, wanted):
             centred = rows_x if rms else rows_x - kept["mean"].reshape((rows, 1))
         unit = centred * rstd
     if 0 in wanted:
-        weight = kept.get("weight")
         scaled = flat if weight is None else flat * _core.cast(weight, x.dtype).reshape((1, n))
         inner = scaled - unit * tx.mean(scaled * unit, axis=1, keepdims=True)
         if not rms:

@@ -177,7 +177,7 @@ def stale(node, what, version, now, serial):
     )
 
 
-_MOVES = {"to": "moved", "copy": "copied", "astype": "converted"}
+_MOVES = {"to": "moved", "copy": "copied", "clone": "copied", "astype": "converted", "contiguous": "copied"}
 
 
 def freed(node):

@@ -1,0 +1,91 @@
+# Gradients of the normalisations: see norm_backward.h.
+
+cdef extern from "norm_backward.h" nogil:
+    ctypedef struct tx_norm_job:
+        const tx_rows *k
+        int32_t isz, rms
+        int64_t rows, n
+        char *dst
+        const char *grad
+        const char *src
+        const char *weight
+        const char *mean
+        const char *rstd
+        double *dw
+        double *db
+        char *dweight
+        char *dbias
+    int tx_run_norm_backward(tx_norm_job *)
+
+
+cdef tx_node *c_ordered(tx_node *n) except NULL:
+    """The values of n as a leaf in C order; one hold."""
+    ensure(n)
+    host_ready(n)
+    if tx_is_c_dense(n.ndim, n.shape, n.strides):
+        n.refs += 1
+        return n
+    return node_c_copy(n)
+
+
+def norm_backward(Tensor g, Tensor x, weight, mean, rstd, bint want_x, bint want_weight, bint want_bias):
+    """Gradients (of x, weight, bias; None where not wanted) of layer_norm, or of rms_norm where mean is None.
+
+    g and x: rows of one length, float32 or float64, on the CPU. weight: one contiguous row, or None.
+    mean, rstd: the forward's, one element per row. Without a record of history.
+    """
+    cdef tx_norm_job j
+    cdef tx_node *a = NULL
+    cdef tx_node *b = NULL
+    cdef int64_t n = x.n.shape[x.n.ndim - 1]
+    cdef int ok
+    cdef Tensor dx = None
+    cdef Tensor dw = None
+    cdef Tensor db = None
+    if x.n.dtype != TX_F32 and x.n.dtype != TX_F64:
+        raise DTypeError(f"norm_backward: needs float32 or float64, got {DTYPES[x.n.dtype].name}")
+    try:
+        a = c_ordered(g.n)
+        b = c_ordered(x.n)
+        j.k = &K.rows[0 if x.n.dtype == TX_F32 else 1]
+        j.isz = tx_item_size[x.n.dtype]
+        j.rms = mean is None
+        j.n = n
+        j.rows = x.n.numel // n if n else 0
+        j.weight = leaf_bytes(weight)
+        j.mean = leaf_bytes(mean)
+        j.rstd = leaf_bytes(rstd)
+        j.dw = NULL
+        j.db = NULL
+        j.dst = NULL
+        j.dweight = NULL
+        j.dbias = NULL
+        if want_x:
+            dx = wrap(leaf_empty(0, x.n.dtype, x.n.ndim, x.n.shape, "norm_backward"))
+            j.dst = dx.n.st.ptr
+        if want_weight:
+            dw = wrap(leaf_empty(0, x.n.dtype, 1, &n, "norm_backward"))
+            j.dweight = dw.n.st.ptr
+        if want_bias:
+            db = wrap(leaf_empty(0, x.n.dtype, 1, &n, "norm_backward"))
+            j.dbias = db.n.st.ptr
+        j.grad = a.st.ptr + a.offset * j.isz
+        j.src = b.st.ptr + b.offset * j.isz
+        a.st.reading += 1
+        b.st.reading += 1
+        if <double>x.n.numel < LONG_NS / 2:
+            ok = tx_run_norm_backward(&j)
+        else:
+            with nogil:
+                ok = tx_run_norm_backward(&j)
+        a.st.reading -= 1
+        b.st.reading -= 1
+        wake_waiters()
+        if not ok:
+            raise OutOfMemoryError("norm_backward: out of memory for the parameters' gradients")
+    finally:
+        if a != NULL:
+            node_unref(a)
+        if b != NULL:
+            node_unref(b)
+    return dx, dw, db
