@@ -53,7 +53,7 @@ def run(command, **options):
 
 
 def write_rows(path: Path) -> set[str]:
-    """rows.h: what driver.c has to know about each row of the table; returns the exact rows' names."""
+    """table_rows.h: what driver.c has to know about each row of the table; returns the exact rows' names."""
     table = load(ROOT / "tensorx" / "ops" / "table.py", "tensorx_arm64_table")
     bool_, f32, f64, c64, c128 = 0, 11, 12, 13, 14
     complex_of = {f32: c64, f64: c128}
@@ -100,7 +100,7 @@ def main() -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     setup = load(ROOT / "setup.py", "tensorx_arm64_setup")
     units = setup.generate_kernels(str(OUT / "generated"))
-    exact = write_rows(OUT / "rows.h")
+    exact = write_rows(OUT / "table_rows.h")
     kernel_flags = [*setup.KERNEL_FLAGS, *WARNINGS]
     include = ["-I", NATIVE, "-I", OUT / "generated", "-I", OUT, "-I", HERE]
     arm = [clang, f"--target={TRIPLE}", "-mno-outline-atomics", "-isystem", SYSROOT / "include"]

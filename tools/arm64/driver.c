@@ -1,10 +1,10 @@
 /* Runs every kernel on fixed inputs and prints one digest per line; tools/arm64.py
- * compares the lines of two machines.  rows.h, generated, lists the rows of the op table. */
+ * compares the lines of two machines.  table_rows.h, generated, lists the rows of the op table. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* syscall and thread names, as Python.h asks for */
 #endif
 #include "kernels.c"
-#include "rows.h"
+#include "table_rows.h"
 
 #include <math.h>
 #include <stdio.h>
