@@ -19,8 +19,11 @@ __all__ = ["empty_cache", "measure", "reset_peak", "set_limit", "stats"]
 class measure:
     """Counts what this thread requests in a block: ``bytes``, ``allocations``, ``mib``.
 
-    Evaluates what is pending on entry, and what the block left pending on exit (not on an exception).
+    Evaluates what is pending on entry, and what the block left pending on exit (not on an exception). Cheap values that only
+    a backward pass needs stay pending, to be computed again there; ``left`` lists them: (op, shape, bytes).
     """
+
+    left = ()
 
     def __enter__(self):
         _core.evaluate()
@@ -31,6 +34,7 @@ class measure:
     def __exit__(self, kind, value, traceback):
         if kind is None:
             _core.evaluate()
+            self.left = _core.waiting_for_backward()
         end = _core.thread_counts()
         self.bytes = end[0] - self._start[0]
         self.allocations = end[1] - self._start[1]

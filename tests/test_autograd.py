@@ -717,7 +717,7 @@ def test_backward_frees_values_as_it_goes(device):
     y = x
     for _ in range(20):
         y = tx.exp(y * 1e-3)
-    tx.eval(y)
+        tx.eval(y)
     loss = y.sum()
     del y
     before = tx.memory.stats(device)["live"]

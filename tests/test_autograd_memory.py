@@ -2,6 +2,7 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 import tensorx as tx
@@ -96,15 +97,139 @@ def test_linear_ops_keep_nothing(device):
     assert abs(w.grad[0].item() - 2.0) < 1e-3
 
 
-def test_a_chain_that_keeps_results_keeps_one_value_per_op():
+def live_bytes():
+    gc.collect()
+    return tx.memory.stats("cpu")["live"]
+
+
+def test_results_that_were_stored_are_kept_once_per_op():
     x = ones(grad=True)
-    y = tx.tanh(tx.exp(tx.sigmoid(x)))
-    tx.eval(y)
-    gc.collect()
-    live = tx.memory.stats("cpu")["live"]
+    before = live_bytes()
+    y = x
+    for f in (tx.sigmoid, tx.exp, tx.tanh):
+        y = f(y)
+        tx.eval(y)
+    assert live_bytes() - before == 3 * 16 * MIB
     del y
-    gc.collect()
-    assert live - tx.memory.stats("cpu")["live"] == 3 * 16 * MIB
+    assert live_bytes() == before
+
+
+# ---- what only backward needs is computed again there --------------------------------------------
+
+
+def chain(x, n=3):
+    """Ops that keep something and are cheap: what takes long is stored."""
+    for k in range(n):
+        x = (tx.square, tx.abs, lambda t: t / (t + 3.0))[k % 3](x * 0.5 + 0.25)
+    return x
+
+
+def test_what_only_backward_needs_stays_pending(device):
+    x = ones(1000, device, True)
+    tx.eval(x)
+    with tx.memory.measure() as m:
+        y = chain(x)
+    assert m.bytes == 4000  # y alone, not what the others keep
+    assert len(m.left) >= 3 and all(entry[1:] == ((1000,), 4000) for entry in m.left)
+    (g,) = autograd.grad(y.sum(), x)
+    with tx.deferred(False):
+        x2 = ones(1000, device, True)
+        (e,) = autograd.grad(chain(x2).sum(), x2)
+    assert g.tolist() == e.tolist()
+
+
+def test_a_step_needs_less_memory():
+    def bytes_of_a_step():
+        x = ones(grad=True)
+        tx.eval(x)
+        live = live_bytes()
+        tx.memory.reset_peak()
+        chain(x, 6).sum().backward()
+        return tx.memory.stats("cpu")["peak"] - live
+
+    fused = bytes_of_a_step()
+    with tx.deferred(False):
+        assert 2 * fused < bytes_of_a_step()
+
+
+def test_values_are_computed_again_once_only():
+    x = ones(1000, grad=True)
+    y = chain(x).sum()
+    count = tx._core.pending_count()
+    assert count >= 2
+    first = autograd.grad(y, x, retain_graph=True)[0].tolist()
+    assert tx._core.pending_count() <= count - 2  # kept this time: another pass may follow
+    with tx.memory.measure() as m:
+        assert autograd.grad(y, x, retain_graph=True)[0].tolist() == first
+    assert m.bytes <= 2 * 4000
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x.add_(1.0), lambda x: x.copy_(0.0), lambda x: x[3:].zero_(), lambda x: np.asarray(memoryview(x)).fill(5.0)]
+)
+def test_a_write_to_an_operand_stores_the_value_first(change):
+    x, w = ones(1000), ones(1000, grad=True)
+    y = (x * 2.0 + 1.0) * w
+    tx.eval(y)
+    assert tx._core.pending_count() >= 2
+    change(x)
+    y.sum().backward()
+    assert w.grad.tolist() == [3.0] * 1000
+
+
+def test_an_operand_that_loses_its_owner_gives_its_memory():
+    w = ones(grad=True)
+    x = ones()
+    y = (x * 0.5) * w
+    tx.eval(y)
+    before = live_bytes()
+    del x
+    z = tx.zeros(1) + 1.0  # the next op stores what x was kept for, in the memory of x
+    tx.eval(z)
+    assert live_bytes() <= before + 64
+    y.sum().backward()
+    assert w.grad[:5].tolist() == [0.5] * 5
+
+
+def test_long_chains_are_stored_every_so_often():
+    x = ones(1000, grad=True)
+    tx.eval(x)
+    with tx.memory.measure() as m:
+        y = chain(x, 60)
+    y.sum().backward()
+    with tx.deferred(False), tx.memory.measure() as eager:
+        x2 = ones(1000, grad=True)
+        y = chain(x2, 60)
+    assert 6 * 4000 <= m.bytes < eager.bytes / 3  # sixteen ops at most are done again
+    y.sum().backward()
+    assert x.grad.tolist() == x2.grad.tolist()
+
+
+def test_many_values_that_wait_for_backward_are_bounded():
+    w = ones(16, grad=True)
+    losses = [(tx.square(w * float(k)) * 0.5).sum() for k in range(3000)]
+    assert tx._core.pending_count() < 2000
+    total = losses[0]
+    for l in losses[1:]:
+        total = total + l
+    total.backward()
+
+
+def test_eager_evaluation_keeps_every_value():
+    x = ones(1000, grad=True)
+    with tx.deferred(False):
+        before = live_bytes()
+        y = chain(x)
+        assert live_bytes() - before >= 3 * 4000
+    y.sum().backward()
+
+
+def test_what_takes_long_is_stored():
+    x = ones(1000, grad=True)
+    tx.eval(x)
+    with tx.memory.measure() as m:
+        y = tx.exp(tx.tanh(x)) * 2.0
+    assert m.bytes == 3 * 4000 and y.requires_grad
 
 
 def test_backward_reuses_the_memory_that_it_frees(device):
@@ -112,6 +237,7 @@ def test_backward_reuses_the_memory_that_it_frees(device):
     y = w
     for _ in range(6):
         y = tx.exp(y * 0.1)
+        tx.eval(y)
     loss = y.sum()
     del y
     with tx.memory.measure() as m:

@@ -73,7 +73,7 @@ cdef extern from "types.h" nogil:
         TX_MAXDIM
         TX_ST_FOREIGN, TX_ST_READONLY, TX_ST_KEPT, TX_ST_BORROWED
         TX_LEAF, TX_EW, TX_CAST, TX_MOVE, TX_ASSIGN
-        TX_N_LINEAR, TX_N_BUSY, TX_N_PEND, TX_N_FAILED, TX_N_ASKING, TX_N_ABOVE
+        TX_N_LINEAR, TX_N_BUSY, TX_N_PEND, TX_N_FAILED, TX_N_ASKING, TX_N_ABOVE, TX_N_LEFT
     ctypedef union tx_scalar:
         double d[2]
         float f[4]

@@ -50,6 +50,8 @@ cdef void plan_commit(Plan *P) noexcept:
     cdef tx_node *q
     global g_serial
     for i in range(P.norder):
+        if P.ost[i] == NULL and P.order[i].saves and not (P.dst != NULL and P.order[i] == P.root):
+            P.order[i].flags |= TX_N_LEFT
         if P.donor[i] >= 0:
             q = P.leaves[P.donor[i]]
             s = q.st
@@ -256,6 +258,7 @@ cdef int ensure(tx_node *n) except -1:
                 rc = NEED
                 if P.need.kind == TX_LEAF:
                     assign_evaluate(r)
+                    top = 1                  # it may have evaluated, and freed, anything
                     continue
             else:
                 rc = evaluate_program(P, r, NULL)

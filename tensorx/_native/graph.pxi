@@ -173,17 +173,26 @@ cdef void check_kept(tx_storage *s) noexcept:
     if s.leaves == NULL:
         return
     mark_kept(s)
-    if g_due or s.nbytes <= 65536:
+    if g_due:
         return
     l = s.leaves
     while l != NULL:
         e = l.consumers
         while e != NULL:
-            if (<uint64_t>e.owner.numel * tx_item_size[e.owner.dtype]) * SMALL_FACTOR < s.nbytes:
+            if pins_for_backward(e.owner):
+                g_due = True
+                return
+            if s.nbytes > 65536 and (<uint64_t>e.owner.numel * tx_item_size[e.owner.dtype]) * SMALL_FACTOR < s.nbytes:
                 g_due = True
                 return
             e = e.next
         l = l.leaf_next
+
+
+cdef inline bint pins_for_backward(tx_node *n) noexcept:
+    """n is pending for backward alone: it is stored when an operand loses its last other owner."""
+    n = terminal(n)
+    return n.saves > 0 and n.handles == 0
 
 
 cdef void node_drop_handle(tx_node *n) noexcept:
@@ -503,7 +512,7 @@ cdef str op_name(int kind, int op):
 
 cdef int relieve() except -1:
     """Evaluates small results that pin large storages; everything where the bounds are passed."""
-    global g_due
+    global g_due, g_storing
     cdef tx_node *n
     cdef tx_storage *s
     cdef int k
@@ -513,6 +522,12 @@ cdef int relieve() except -1:
     if g_pending > MAX_PENDING or g_kept > MAX_KEPT:
         g_due = False
         evaluate_all()
+        if 2 * g_pending > MAX_PENDING or g_kept > MAX_KEPT:
+            g_storing = True
+            try:
+                evaluate_all()
+            finally:
+                g_storing = False
         return 0
     while g_due:
         g_due = False
@@ -522,7 +537,7 @@ cdef int relieve() except -1:
             for k in range(n.nin):
                 if n.inp[k] != NULL and n.inp[k].kind == TX_LEAF:
                     s = n.inp[k].st
-                    if s.flags & TX_ST_KEPT and (<uint64_t>n.numel * tx_item_size[n.dtype]) * SMALL_FACTOR < s.nbytes:
+                    if s.flags & TX_ST_KEPT and ((<uint64_t>n.numel * tx_item_size[n.dtype]) * SMALL_FACTOR < s.nbytes or pins_for_backward(n)):
                         again = True
                         break
             if again:
@@ -535,12 +550,13 @@ cdef int relieve() except -1:
 
 
 cdef int evaluate_all() except -1:
-    """Evaluates every pending value that somebody holds, newest first (they fuse best)."""
+    """Evaluates every pending value that somebody holds, newest first (they fuse best); what
+    only backward needs may stay."""
     cdef tx_node *n
     while True:
         n = g_pending_head.pend_prev
         while n != &g_pending_head:
-            if n.handles > 0 or n.saves > 0:
+            if n.handles > 0 or (n.saves > 0 and not may_stay(n)):
                 break
             n = n.pend_prev
         if n == &g_pending_head:

@@ -71,6 +71,8 @@ cdef str no_donor_reason(Plan *P, int i):
     cdef int li
     cdef str why = "no dead operand"
     cdef int rank = 0, r
+    if n.flags & TX_N_LEFT and n.saves and not n.handles:
+        return saver_text(n) + ": stored now, as an operand changes or it is needed again"
     if n.kind == TX_CAST and n.inp[0] != NULL and n.inp[0].dtype == n.dtype:
         return "a copy"
     if P.reducing:
@@ -146,6 +148,17 @@ def evaluate(*tensors):
         t = o
         ensure(t.n)
     drain()
+
+
+def waiting_for_backward():
+    """What stays pending because only backward needs it, to be computed again there: (op, shape, bytes) of each."""
+    cdef tx_node *n = g_pending_head.pend_next
+    out = []
+    while n != &g_pending_head:
+        if n.flags & TX_N_LEFT and may_stay(n):
+            out.append((op_name(n.kind, n.op), shape_of(n), n.numel * tx_item_size[n.dtype]))
+        n = n.pend_next
+    return out
 
 
 def is_pending(Tensor x):

@@ -37,6 +37,7 @@ cdef struct Plan:
     int16_t vreg[96]                 # register of the value
     int16_t last[96]                 # position of its last read
     int16_t read[96]                 # the same, copies and movements of it included
+    int16_t again[96]                # ops that it takes to compute the value again later
     int16_t olay[96]                 # layout of its output, -1
     int8_t out[96]                   # is stored
     int8_t scal[96]                  # value is one element in its register
@@ -371,6 +372,57 @@ cdef void plan_domain(Plan *P, const int *perm_in, int nperm, int keep) noexcept
 
 # ---- outputs and donation ---------------------------------------------------------------
 
+cdef inline bint is_cheap(tx_node *n) noexcept:
+    """Doing the op again takes less time than storing and reading its result."""
+    return n.kind == TX_CAST or (n.kind == TX_EW and OP_NS[n.op] < 0.5)
+
+
+cdef int count_again(Plan *P, tx_node *n) noexcept:
+    """Ops from which n can be computed again after the program, above MAX_AGAIN where an
+    operand has no other owner than pending values."""
+    cdef int k, total = 1
+    cdef tx_node *c
+    if not is_cheap(n):
+        return MAX_AGAIN + 1
+    for k in range(n.nin):
+        c = n.inp[k]
+        if c == NULL:
+            continue
+        if c.kind == TX_LEAF:
+            if c.handles == 0 and c.saves == 0:
+                return MAX_AGAIN + 1
+        else:
+            total += P.again[c.idx]
+        if total > MAX_AGAIN:
+            return MAX_AGAIN + 1
+    return total
+
+
+cdef bint left_for_backward(tx_node *n, int *budget) noexcept:
+    """Whether a pending value that only backward needs can stay pending: see count_again."""
+    cdef int k
+    cdef tx_node *c
+    budget[0] -= 1
+    if budget[0] < 0 or not is_cheap(n):
+        return False
+    for k in range(n.nin):
+        c = n.inp[k]
+        if c == NULL or c.handles or (c.kind == TX_LEAF and c.saves):
+            continue
+        if c.kind == TX_LEAF or not left_for_backward(c, budget):
+            return False
+    return True
+
+
+cdef inline bint may_stay(tx_node *n) noexcept:
+    cdef int budget = MAX_AGAIN
+    return n.handles == 0 and n.saves > 0 and not g_storing and left_for_backward(n, &budget)
+
+
+cdef int MAX_AGAIN = 16                      # ops that backward does again rather than keep their result
+cdef bint g_storing = False                  # everything is stored now: there is too much pending
+
+
 cdef void plan_mark_outputs(Plan *P) noexcept:
     """A value is stored when somebody outside the program needs it."""
     cdef int i, k
@@ -384,7 +436,11 @@ cdef void plan_mark_outputs(Plan *P) noexcept:
         P.last[i] = -1
     for i in range(P.norder):
         n = P.order[i]
+        P.again[i] = count_again(P, n)
         if n.refs > n.uses or (n == P.root):
+            if P.again[i] <= MAX_AGAIN and n != P.root and n.handles == 0 and n.refs - n.saves == n.uses and not n.flags & TX_N_LEFT:
+                continue                     # only backward needs it: that computes it again
+            P.again[i] = 0 if n.handles or n.saves else MAX_AGAIN + 1
             b = n
             while b.kind == TX_MOVE:
                 b = b.inp[0]

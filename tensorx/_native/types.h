@@ -73,7 +73,8 @@ enum {
     TX_N_PEND = 4,     /* in the list of pending nodes */
     TX_N_FAILED = 8,   /* its value was lost (a forked child, a device fault) */
     TX_N_ASKING = 32,  /* an assignment whose base's other readers are being evaluated */
-    TX_N_ABOVE = 64    /* an assignment, or computed from one: a program of its own */
+    TX_N_ABOVE = 64,   /* an assignment, or computed from one: a program of its own */
+    TX_N_LEFT = 128    /* was computed on the way and not stored: backward computes it again */
 };
 
 /* One value kept for backward; a node lists those that keep it. */
