@@ -791,6 +791,45 @@ def test_backward_in_threads(device):
         assert len({g for j, g in results if j == k}) == 1
 
 
+def test_two_passes_through_one_graph_at_once_are_refused(device):
+    import threading
+
+    w = tensor([1.0, 2.0], device, True)
+    y = tx.exp(w)
+    loss = (y * 2.0).sum()
+    errors = []
+
+    def other():
+        try:
+            loss.backward()
+        except tx.ThreadingError as error:
+            errors.append(str(error))
+
+    def hook(g):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        other()
+
+    y.register_hook(hook)
+    loss.backward()
+    assert len(errors) == 2 and all("another backward pass is going through" in e for e in errors)
+    assert w.grad.tolist() == [2.0 * v for v in tx.exp(w.detach()).tolist()]
+
+
+def test_backward_inside_a_hook_of_another_graph(device):
+    w, v = tensor([1.0, 2.0], device, True), tensor([3.0], device, True)
+
+    def hook(g):
+        with tx.enable_grad():  # hooks are not recorded unless create_graph says so
+            (v * v).sum().backward()
+
+    y = w * 2.0
+    y.register_hook(hook)
+    y.sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0] and v.grad.tolist() == [6.0]
+
+
 def test_gradients_do_not_depend_on_deferral(device):
     def gradients():
         w = tensor(np.linspace(-1, 1, 100), device, True)

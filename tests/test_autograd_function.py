@@ -326,6 +326,30 @@ def test_checkpoint_notices_a_function_that_changes():
         checkpoint(f, tensor([1.0, 1.0])).sum().backward()
 
 
+def test_checkpoint_gives_back_the_state_of_generators(monkeypatch):
+    from tensorx.autograd import recompute
+
+    monkeypatch.setattr(recompute, "_states", [])
+    seed = [1]
+
+    def random():
+        seed[0] = seed[0] * 75 % 65537
+        return seed[0] / 65537
+
+    def put(state):
+        seed[0] = state
+
+    recompute.preserve_state(lambda: seed[0], put)
+    x = tensor([1.0, 2.0], grad=True)
+    factor = []
+    y = checkpoint(lambda t: tx.exp(t * (factor.append(random()) or factor[-1])), x).sum()
+    then = random()
+    after = seed[0]
+    y.backward()
+    assert factor[0] == factor[1] != then and seed[0] == after
+    np.testing.assert_allclose(np.asarray(x.grad), factor[0] * np.exp(factor[0] * np.array([1.0, 2.0])), rtol=1e-5)
+
+
 def test_checkpoint_in_no_grad_and_of_several_results():
     x = tensor([1.0, 2.0], grad=True)
     with tx.no_grad():

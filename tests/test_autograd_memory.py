@@ -247,6 +247,21 @@ def test_backward_reuses_the_memory_that_it_frees(device):
     assert w.grad.is_unique()
 
 
+def test_a_weight_that_is_used_often_needs_one_sum():
+    w, x = tx.ones((256, 256)).requires_grad_(), tx.ones((1, 256))
+    h, losses = x, []
+    for _ in range(40):
+        losses.append((h @ w).sum() * 1e-3)
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total + loss
+    live = live_bytes()
+    tx.memory.reset_peak()
+    total.backward()
+    assert tx.memory.stats("cpu")["peak"] - live < 5 * 4 * 256 * 256
+    np.testing.assert_allclose(np.asarray(w.grad), np.full((256, 256), 0.04), rtol=1e-5)
+
+
 def test_a_second_gradient_is_added_in_place(device):
     w = ones(device=device, grad=True)
     (w * 2.0).sum().backward()

@@ -472,6 +472,22 @@ def test_a_rule_of_ones_own():
         del _core.rules["test_cube"]
 
 
+def test_every_op_that_records_itself_has_a_rule():
+    import ast
+    from pathlib import Path
+
+    recorders = {"record": str, "inplace": lambda name: {"setitem": "index_put", "slice_set": "slice_assign"}.get(name, name.removesuffix("_"))}
+    missing = []
+    for path in sorted(Path(tx.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", None) not in recorders or not call.args:
+                continue
+            name = call.args[0]
+            if isinstance(name, ast.Constant) and recorders[call.func.id](name.value) not in _core.rules:
+                missing.append(f"{path.name}:{call.lineno}: {name.value}")
+    assert not missing
+
+
 def test_an_op_without_a_rule_says_so():
     from tensorx.ops._record import record
 

@@ -260,7 +260,17 @@ cdef int deliver(object t, object g, dict leaves) except -1:
         return 0
     if type(t) is Meta:
         old = leaves.get(t)
-        leaves[t] = g if old is None else binop(OP_ADD, old, g)
+        if old is None:
+            leaves[t] = g
+            return 0
+        leaves[t] = None
+        total = binop(OP_ADD, old, g)
+        if (<Tensor>g).n.kind == TX_LEAF and (<Tensor>total).n.numel >= 16384:
+            old = None
+            g = None                         # (the caller's handle goes next)
+            leaves[t] = total
+            ensure((<Tensor>total).n)        # a weight used often: not all its gradients at once
+        leaves[t] = total
         return 0
     if type(t) is Node:
         n = <Node>t

@@ -22,10 +22,10 @@ from tensorx.autograd.function import (
 from tensorx.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
 from tensorx.autograd.gradients import backward, grad
 from tensorx.autograd.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from tensorx.autograd.recompute import checkpoint, checkpoint_sequential
+from tensorx.autograd.recompute import checkpoint, checkpoint_sequential, preserve_state
 
 __all__ = [
     "Function", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad", "grad", "gradcheck",
     "gradgradcheck", "hessian", "hvp", "inference_mode", "is_grad_enabled", "jacobian", "jvp", "no_grad", "once_differentiable",
-    "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "vhp", "vjp",
+    "preserve_state", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "vhp", "vjp",
 ]  # fmt: skip

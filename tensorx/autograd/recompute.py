@@ -9,7 +9,16 @@ from tensorx.autograd.modes import enable_grad
 from tensorx.autograd.tape import site_text
 from tensorx.errors import GradientError
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["checkpoint", "checkpoint_sequential", "preserve_state"]
+
+_states = []
+
+
+def preserve_state(get, set):
+    """Registers state that functions may change, such as that of a random generator: ``get()`` is called before a
+    checkpointed function runs, and when it runs again ``set(state)`` gives it what it had the first time, and back.
+    """
+    _states.append((get, set))
 
 
 class _Region:
@@ -22,6 +31,7 @@ class _Region:
         self.count = 0
         self.values = {}
         self.site = _core.call_site()
+        self.states = [get() for get, _ in _states]
 
     def pack(self, tensor):
         self.count += 1
@@ -43,8 +53,15 @@ class _Region:
 
         args = [self._again(a) for a in self.args]
         kwargs = {k: self._again(v) for k, v in self.kwargs.items()}
-        with enable_grad(), saved_tensors_hooks(collect, refuse):
-            self.function(*args, **kwargs)
+        after = [get() for get, _ in _states]
+        for (_, set), state in zip(_states, self.states):
+            set(state)
+        try:
+            with enable_grad(), saved_tensors_hooks(collect, refuse):
+                self.function(*args, **kwargs)
+        finally:
+            for (_, set), state in zip(_states, after):
+                set(state)
         if len(values) != self.count:
             raise GradientError(
                 f"checkpoint: computed again, the function saved {len(values)} values instead of {self.count} (called at {site_text(self.site)}); "
