@@ -117,8 +117,9 @@ cdef int check_broadcast(tx_node *v, int nd, const int64_t *shape, str op) excep
 
 # ---- who reads what ------------------------------------------------------------------------
 
-cdef bint depends(tx_node *top, tx_node *n) noexcept:
-    """Whether the pending value top is computed from n. (Programs are small: MAX_COST.)"""
+cdef bint depends(tx_node *top, tx_node *n, bint unsure) noexcept:
+    """Whether the pending value top is computed from n; unsure where that cannot be seen: what is
+    being computed at this moment may have no edges. (Programs are small: MAX_COST.)"""
     global g_epoch
     cdef tx_node *stack[260]
     cdef int depth = 1, k
@@ -132,11 +133,13 @@ cdef bint depends(tx_node *top, tx_node *n) noexcept:
             return True
         if q.kind == TX_LEAF or q.epoch == g_epoch:
             continue
+        if q.flags & TX_N_BUSY and unsure:
+            return True
         q.epoch = g_epoch
         for k in range(q.nin):
             if q.inp[k] != NULL:
                 if depth == 260:
-                    return True
+                    return unsure
                 stack[depth] = q.inp[k]
                 depth += 1
     return False
@@ -171,11 +174,11 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
         while e != NULL:
             readers += 1
             t = e.owner
-            if t != n and not (v != NULL and v.kind != TX_LEAF and depends(v, t)):
-                if t.flags & (TX_N_BUSY | TX_N_ASKING) or depends(t, n):
+            if t != n and not (v != NULL and v.kind != TX_LEAF and depends(v, t, False)):
+                if t.flags & (TX_N_BUSY | TX_N_ASKING) or depends(t, n, True):
                     return 0                 # it needs the old value after the new one
                 while t.handles == 0 and t.saves == 0 and t.consumers != NULL and not t.consumers.owner.flags & TX_N_BUSY \
-                        and not depends(t.consumers.owner, n):
+                        and not depends(t.consumers.owner, n, True):
                     t = t.consumers.owner
                 outsider[0] = t
                 return 2
@@ -190,6 +193,14 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
 
 cdef int assign_evaluate(tx_node *n) except -1:
     """n becomes a leaf. Its base is one already."""
+    n.refs += 1                              # what is evaluated meanwhile may drop its readers
+    try:
+        return assign_held(n)
+    finally:
+        node_unref(n)
+
+
+cdef int assign_held(tx_node *n) except -1:
     global g_assigning, g_serial
     cdef tx_node *base = NULL
     cdef tx_node *v
