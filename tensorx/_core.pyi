@@ -709,10 +709,7 @@ ROW_CODES: Any
 _deferred_mode: ContextVar[bool]
 _grad_hooks: Any
 _grad_mode: ContextVar[bool]
-_number: Any
 _pack_hooks: Any
-_row: Any
-_run_codes: Any
 hooks: Any
 rules: Any
 sys_modules: Any

@@ -462,10 +462,14 @@ cdef enum:
 
 cdef list g_gradients = [None] * (2 * 16 * len(_table.TABLE))
 cdef unsigned char OP_DIFF[1024]             # operands with a gradient
-for _number, _row in enumerate(_table.TABLE):
-    OP_DIFF[_number] = sum([1 << k for k, text in enumerate(_row.grads) if text is not None])
+
+cdef object _load_gradients():
+    for number, row in enumerate(_table.TABLE):
+        OP_DIFF[number] = sum([1 << k for k, text in enumerate(row.grads) if text is not None])
+
+_load_gradients()
 cdef int OP_MULG = _table.INDEX["mulg"]
-_run_codes = {"add": RUN_PASS, "positive": RUN_PASS, "subtract": RUN_SUBTRACT, "negative": RUN_NEGATE, "multiply": RUN_MULTIPLY}
+cdef dict RUN_CODES = {"add": RUN_PASS, "positive": RUN_PASS, "subtract": RUN_SUBTRACT, "negative": RUN_NEGATE, "multiply": RUN_MULTIPLY}
 
 
 cdef RowGrad row_grad(int op, unsigned mask, bint is_complex):
@@ -474,7 +478,7 @@ cdef RowGrad row_grad(int op, unsigned mask, bint is_complex):
     if plan is None:
         wanted = tuple([k for k in range(4) if mask >> k & 1])
         name, pos, out, fn = HOOKS.plan(op, wanted, bool(is_complex))
-        code = RUN_FUNCTION if is_complex else _run_codes.get(name, RUN_FUNCTION)
+        code = RUN_FUNCTION if is_complex else RUN_CODES.get(name, RUN_FUNCTION)
         plan = RowGrad(name, wanted, pos, out, fn, code)
         g_gradients[at] = plan
     return plan

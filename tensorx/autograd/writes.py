@@ -67,7 +67,7 @@ def record_inplace(op, x, others, run):
     _core.record_rows(op, tuple(args), after)
     target = _core.edge(after)
     del args, after
-    _rebase(x, target)
+    rebase(x, target)
     return x
 
 
@@ -85,7 +85,7 @@ def _record_copy(name, x, source, run):
     if isinstance(source, Tensor) and source.requires_grad:
         target = Node(name, (_core.edge(source),), _copied_backward, (source.shape, source.dtype, source.device))
     run()
-    _rebase(x, target)
+    rebase(x, target)
     return x
 
 
@@ -105,7 +105,7 @@ def record_write(name, x, others, run, saved):
     with _unrecorded():
         node = _core.rule_node(name, rule, (x, *others), x, saved)
         run()
-    _rebase(x, node)
+    rebase(x, node)
     return x
 
 
@@ -142,10 +142,6 @@ def watch(m):
 
 def rebase(x, target):
     """x's memory has a new value with that history (None: constants)."""
-    _rebase(x, target)
-
-
-def _rebase(x, target):
     if not _core.is_linked(x):
         if target is None:
             return
