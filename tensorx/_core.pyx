@@ -11,7 +11,7 @@ from cpython.object cimport PyObject, PyTypeObject, Py_TYPE
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
 from cpython.buffer cimport (PyBuffer_Release, PyObject_GetBuffer, PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
                              PyBUF_STRIDED, PyBUF_SIMPLE, PyBUF_STRIDED_RO, PyBUF_STRIDES, PyBUF_WRITABLE)
-from cpython.exc cimport PyErr_CheckSignals
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred
 from cpython.pycapsule cimport PyCapsule_GetPointer
 
 import contextvars
@@ -49,6 +49,7 @@ include "_native/tensor.pxi"
 include "_native/inplace.pxi"
 include "_native/record.pxi"
 include "_native/views.pxi"
+include "_native/lazy.pxi"
 include "_native/reduce.pxi"
 include "_native/rows.pxi"
 include "_native/rows_backward.pxi"
@@ -58,5 +59,9 @@ include "_native/backward.pxi"
 include "_native/index.pxi"
 include "_native/index_api.pxi"
 include "_native/assign.pxi"
+include "_native/random.pxi"
+include "_native/lines.pxi"
+include "_native/steps.pxi"
+include "_native/explain.pxi"
 include "_native/dlpack.pxi"
 include "_native/kernels.pxi"

@@ -41,6 +41,7 @@ cdef extern from "kernel_abi.h" nogil:
         tx_red red[10][15]
         tx_rows rows[2]
         const void *gemm
+        const void *extra
 
 cdef extern from "alloc.h" nogil:
     ctypedef struct tx_mem_stats:
@@ -57,6 +58,7 @@ cdef extern from "alloc.h" nogil:
     int64_t tx_thread_requested()
     int64_t tx_thread_allocations()
     void tx_count_request(size_t)
+    void tx_count_thread(size_t)
 
 cdef extern from "pool.h" nogil:
     ctypedef void (*tx_job_fn)(void *, int64_t) noexcept nogil
@@ -72,7 +74,7 @@ cdef extern from "types.h" nogil:
     enum:
         TX_MAXDIM
         TX_ST_FOREIGN, TX_ST_READONLY, TX_ST_KEPT, TX_ST_BORROWED
-        TX_LEAF, TX_EW, TX_CAST, TX_MOVE, TX_ASSIGN
+        TX_LEAF, TX_EW, TX_CAST, TX_MOVE, TX_ASSIGN, TX_LAZY
         TX_N_LINEAR, TX_N_BUSY, TX_N_PEND, TX_N_FAILED, TX_N_ASKING, TX_N_ABOVE, TX_N_LEFT
     ctypedef union tx_scalar:
         double d[2]

@@ -50,6 +50,7 @@ cdef class Tensor:
     cdef tx_node *n
     cdef bint rg                             # requires_grad
     cdef object meta                         # autograd's record, or None
+    cdef public bint _is_parameter           # made by nn.Parameter
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -378,10 +379,17 @@ cdef object _one_number(Tensor t, str what):
 
 cdef int host_ready(tx_node *n) except -1:
     """The bytes of a leaf can be read by this thread."""
-    while n.st.writing:
-        wait_for_others(NULL)
+    while blocked(n.st, False):
+        wait_for_others(NULL, n.st)
     if n.device != 0:
-        g_backends[n.device].wait_host(<uintptr_t>n.st.handle)
+        g_backends[n.device].wait_host(<uintptr_t>n.st.handle, False)
+    return 0
+
+
+cdef int host_writable(tx_node *n) except -1:
+    """The bytes of a leaf can be written by this thread: its device has finished with them."""
+    if n.device != 0:
+        g_backends[n.device].wait_host(<uintptr_t>n.st.handle, True)
     return 0
 
 

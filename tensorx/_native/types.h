@@ -65,7 +65,7 @@ struct tx_edge {
     tx_edge *next, **pprev;
 };
 
-enum { TX_LEAF = 0, TX_EW = 1, TX_CAST = 2, TX_MOVE = 3, TX_ASSIGN = 4 };
+enum { TX_LEAF = 0, TX_EW = 1, TX_CAST = 2, TX_MOVE = 3, TX_ASSIGN = 4, TX_LAZY = 5 };
 
 enum {
     TX_N_LINEAR = 1,   /* everything below reads memory in the order the result is stored in */
