@@ -35,8 +35,10 @@ from tensorx.ops.reduce import *
 from tensorx.ops.matmul import *
 from tensorx.ops.indexing import *
 from tensorx.ops.assigning import *
+from tensorx.ops.sorting import *
 from tensorx.dlpack import from_dlpack
 from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
+from tensorx.inspection import __array_namespace_info__
 from tensorx.tensor import astype
 from tensorx import autograd
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled

@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+from tensorx import _core
 from tensorx._core import DType, dtype_from
 
+_builtin_bool = bool
+
 __all__ = [
-    "DType", "bfloat16", "bool", "complex64", "complex128", "dtype_from", "finfo", "float16", "float32", "float64",
-    "iinfo", "int8", "int16", "int32", "int64", "isdtype", "uint8", "uint16", "uint32", "uint64",
+    "DType", "bfloat16", "bool", "can_cast", "complex64", "complex128", "dtype_from", "finfo", "float16", "float32", "float64",
+    "iinfo", "int8", "int16", "int32", "int64", "isdtype", "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool = dtype_from("bool")
@@ -115,3 +118,58 @@ def isdtype(dtype, kind):
     if isinstance(kind, DType):
         return dtype is kind
     raise ValueError(f"isdtype: kind must be a dtype or one of {', '.join(_KINDS)}, got {kind!r}")
+
+
+_BY_CODE = {d.code: d for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128)}
+_KIND_OF_NUMBER = {_builtin_bool: "b", int: "i", float: "f", complex: "c"}
+_MIXES = {"b": "b", "i": "iufc", "f": "fc", "c": "fc"}  # kinds of dtypes that a Python number of that kind adapts to
+
+
+def _promoted(op, a, b):
+    code = _core.promote_codes(a.code, b.code)
+    if code < 0:
+        from tensorx.errors import DTypeError
+
+        raise DTypeError(f"{op}: {a.name} and {b.name} do not promote to a common dtype; convert one of them with astype")
+    return _BY_CODE[code]
+
+
+def result_type(*arrays_and_dtypes):
+    """The dtype of an operation on tensors, dtypes and Python numbers.
+
+    Dtypes promote as in every op: within a kind to the wider one, bool to anything, real to complex. A Python number
+    takes the dtype of the others, which must be of its kind or a later one of bool, integer, real, complex; a complex
+    number makes a real dtype complex. Raises DTypeError where there is no common dtype (int32 and float32, int64 and
+    uint64, int32 and 1.5), TypeError without any tensor or dtype.
+
+    >>> result_type(int8, uint8), result_type(float32, 1j)
+    (tensorx.int16, tensorx.complex64)
+    """
+    out, numbers = None, []
+    for a in arrays_and_dtypes:
+        kind = _KIND_OF_NUMBER.get(type(a)) or next((k for t, k in _KIND_OF_NUMBER.items() if not isinstance(a, type) and isinstance(a, t)), None)
+        if kind is not None:
+            numbers.append((kind, a))
+            continue
+        dtype = _dtype_of(a)
+        out = dtype if out is None else _promoted("result_type", out, dtype)
+    if out is None:
+        raise TypeError("result_type: at least one argument must be a tensor or a dtype")
+    for kind, a in numbers:
+        if out.kind not in _MIXES[kind]:
+            from tensorx.errors import DTypeError
+
+            raise DTypeError(f"result_type: the Python number {a!r} does not mix with {out.name}; convert with astype")
+        if kind == "c" and out.kind == "f":
+            out = complex128 if out is float64 else complex64
+    return out
+
+
+def can_cast(from_, to, /):
+    """Whether a dtype (or the dtype of a tensor) promotes to another without leaving it: ``result_type(from_, to) is to``.
+
+    >>> can_cast(int8, int16), can_cast(float64, float32), can_cast(int32, float64)
+    (True, False, False)
+    """
+    a, b = _dtype_of(from_), dtype_from(to)
+    return _core.promote_codes(a.code, b.code) == b.code

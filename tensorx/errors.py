@@ -11,6 +11,7 @@ NumPy or PyTorch users would expect to catch.
 from __future__ import annotations
 
 __all__ = [
+    "AxisError",
     "DTypeError",
     "DeviceMismatchError",
     "DeviceNotFoundError",
@@ -31,6 +32,10 @@ class TensorxError(Exception):
 
 class ShapeError(TensorxError, ValueError):
     """Shapes, axes or sizes do not fit the op."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis that the tensor does not have."""
 
 
 class DTypeError(TensorxError, TypeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from tensorx import _core, dtypes
+from tensorx import _core, dtypes, inspection, interop
 from tensorx._core import Tensor
 from tensorx.device import device as _device
 from tensorx.dtypes import dtype_from
@@ -212,4 +212,6 @@ for _f in (astype, to, numpy, __array__, __format__, __deepcopy__, contiguous, i
 _core.add_method("storage", builtins.property(_storage))
 _core.add_method("layout", builtins.property(_layout))
 _core.add_method("cpu", lambda self: self.to("cpu"))
-_core.add_method("__array_ufunc__", None)
+for _f in (inspection.__array_namespace__, inspection.to_device, interop.__array_function__, interop.__array_ufunc__):
+    _core.add_method(_f.__name__, _f)
+del _f

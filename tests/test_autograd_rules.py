@@ -239,7 +239,7 @@ VIEWS = {
     "reshape that copies": lambda x: x.T.reshape((2, 6)),
     "permute": lambda x: x.T,
     "moveaxis": lambda x: tx.moveaxis(x.reshape((2, 2, 3)), 0, -1),
-    "squeeze": lambda x: tx.squeeze(x.reshape((1, 12, 1))),
+    "squeeze": lambda x: x.reshape((1, 12, 1)).squeeze(),
     "expand_dims": lambda x: tx.expand_dims(x, 1),
     "broadcast": lambda x: tx.broadcast_to(x, (2, 3, 4)),
     "broadcast of ones": lambda x: tx.broadcast_to(x[:, :1], (3, 5)),
@@ -285,7 +285,7 @@ READS = {
     "gather": lambda x: tx.gather(x, 1, tx.asarray([[0, 0], [1, 3], [2, 2]])),
     "take_along_axis": lambda x: tx.take_along_axis(x, tx.asarray([[1], [0], [3]]), axis=1),
     "masked_select": lambda x: tx.masked_select(x, tx.asarray(MASK)),
-    "roll": lambda x: tx.roll(x, (1, -2), (0, 1)),
+    "roll": lambda x: tx.roll(x, (1, -2), axis=(0, 1)),
     "roll flat": lambda x: tx.roll(x, 5),
 }
 

@@ -190,7 +190,6 @@ def test_masks_broadcast(rng):
     with pytest.raises(tx.DTypeError):
         tx.zeros(4).masked_fill_(tx.zeros(4), 1.0)
     assert tx.where(tx.asarray([True, False]), 1.0, tx.asarray([5.0, 6.0])).tolist() == [1.0, 6.0]
-    assert tx.where(tx.asarray([False, True]))[0].tolist() == [1]
 
 
 def test_index_families_and_value_forms(rng):
@@ -245,9 +244,9 @@ def test_roll_and_diagonal(rng):
     a = rng.random((4, 5, 3)).astype(np.float32)
     x = tx.asarray(a)
     for shift, axis in ((1, None), (-7, None), (2, 0), (-1, 1), ((1, 2), (0, 2)), ((1, 2), (0, 0)), (3, (0, 1)), (0, 1), (100, 2)):
-        same(tx.roll(x, shift, axis), np.roll(a, shift, axis))
-        same(tx.roll(x[::-1, :, ::2], shift, axis), np.roll(a[::-1, :, ::2], shift, axis))
-    same(tx.roll(x * 2.0, 1, 1), np.roll(a * 2, 1, 1))
+        same(tx.roll(x, shift, axis=axis), np.roll(a, shift, axis))
+        same(tx.roll(x[::-1, :, ::2], shift, axis=axis), np.roll(a[::-1, :, ::2], shift, axis))
+    same(tx.roll(x * 2.0, 1, axis=1), np.roll(a * 2, 1, 1))
     for offset in (-5, -3, -1, 0, 1, 4, 9):
         for a1, a2 in ((-2, -1), (0, 1), (2, 0)):
             same(tx.diagonal(x, offset, a1, a2), np.diagonal(a, offset, a1, a2))

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from tensorx.autograd import rules, rules_index, tape, views, writes  # noqa: F401 - they install themselves in the core
+from tensorx.autograd import rules, rules_index, rules_order, tape, views, writes  # noqa: F401 - they install themselves in the core
 from tensorx.autograd.check import gradcheck, gradgradcheck
 from tensorx.autograd.function import (
     Function,

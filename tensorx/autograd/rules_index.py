@@ -149,7 +149,7 @@ def _roll(g, kept, wanted):
     import tensorx as tx
 
     shift = kept["shift"]
-    return {0: tx.roll(g, tuple(-s for s in shift), tuple(range(len(shift)))) if shift else g}
+    return {0: tx.roll(g, tuple(-s for s in shift), axis=tuple(range(len(shift)))) if shift else g}
 
 
 define("roll", _prepare, _roll)

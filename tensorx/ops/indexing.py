@@ -77,7 +77,7 @@ def mask_for(op, mask, x, shape):
 # ---- take -----------------------------------------------------------------------------
 
 
-def take(x, indices, /, axis=None):
+def take(x, indices, /, *, axis=None):
     """Slices of x along an axis, at the positions in indices: a copy.
 
     Parameters
@@ -153,7 +153,7 @@ def along_axis(op, x, indices, axis):
     return indices, axis, (*common[:axis], x.shape[axis], *common[axis + 1 :])
 
 
-def take_along_axis(x, indices, /, axis=-1):
+def take_along_axis(x, indices, /, *, axis=-1):
     """One element of x for each element of indices along an axis, as :func:`argsort` and :func:`argmax` give them: a copy.
 
     x and indices broadcast on the other axes. IndexError where an index is out of range.
@@ -218,11 +218,8 @@ def argwhere(x, /):
     return _core.nonzero(_truth("argwhere", x), True, "argwhere")[0]
 
 
-_UNSET = object()
-
-
-def where(condition, x1=_UNSET, x2=_UNSET, /):
-    """x1 where condition is true, x2 elsewhere (deferred, they broadcast); the condition alone gives positions, as :func:`nonzero`.
+def where(condition, x1, x2, /):
+    """x1 where condition is true, x2 elsewhere: deferred, and they broadcast. For positions see :func:`nonzero`.
 
     Parameters
     ----------
@@ -235,13 +232,7 @@ def where(condition, x1=_UNSET, x2=_UNSET, /):
     >>> import tensorx as tx
     >>> tx.where(tx.asarray([True, False]), tx.asarray([1.0, 2.0]), 0.0).tolist()
     [1.0, 0.0]
-    >>> tx.where(tx.asarray([False, True]))[0].tolist()
-    [1]
     """
-    if x1 is _UNSET and x2 is _UNSET:
-        return nonzero(condition)
-    if x1 is _UNSET or x2 is _UNSET:
-        raise TypeError("where: takes a condition and two values, or the condition alone (positions, as nonzero)")
     return elementwise.where(condition, x1, x2)
 
 
@@ -286,7 +277,7 @@ def diagonal(x, /, offset=0, axis1=-2, axis2=-1):
     return out
 
 
-def roll(x, /, shift, axis=None):
+def roll(x, /, shift, *, axis=None):
     """x with its elements moved along axes by shift places; those that leave at one end come in at the other. A copy.
 
     shift and axis are ints, or tuples of equal length; without axis x is moved as one line.
@@ -301,7 +292,7 @@ def roll(x, /, shift, axis=None):
             if len(shift) != 1:
                 raise ShapeError(f"roll: {len(shift)} shifts need as many axes, axis is None")
             (shift,) = shift
-        return reshape(roll(reshape(x, (x.size,)), shift, 0), x.shape)
+        return reshape(roll(reshape(x, (x.size,)), shift, axis=0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) != len(axes):
@@ -328,6 +319,20 @@ def _rolled(out, x, shifts, axis):
         _rolled(_core.basic_view(out, (*lead, to)), _core.basic_view(x, (*lead, of)), shifts, axis + 1)
 
 
-for _name in ("argwhere", "diagonal", "gather", "index_select", "masked_select", "nonzero", "roll", "select", "take", "take_along_axis"):
+def _positional(function, default):
+    """The method: axis may be given by position, as NumPy's methods take it."""
+
+    def method(self, what, axis=default):
+        return function(self, what, axis=axis)
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = f"See :func:`tensorx.{function.__name__}`."
+    return method
+
+
+for _name in ("argwhere", "diagonal", "gather", "index_select", "masked_select", "nonzero", "select"):
     _core.add_method(_name, globals()[_name])
+for _name, _axis in (("take", None), ("take_along_axis", -1), ("roll", None)):
+    _core.add_method(_name, _positional(globals()[_name], _axis))
+del _axis
 del _name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 
 from tensorx import _core
-from tensorx.errors import ShapeError
+from tensorx.errors import AxisError, ShapeError
 
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flatten", "flip", "movedim", "moveaxis",
@@ -20,7 +20,7 @@ def axis_of(op, axis, ndim):
     except TypeError:
         raise TypeError(f"{op}: an axis is an int, got {axis!r}") from None
     if not -ndim <= a < ndim:
-        raise ShapeError(f"{op}: axis {a} is out of range for {ndim} axes (from {-ndim} to {ndim - 1})")
+        raise AxisError(f"{op}: axis {a} is out of range for {ndim} axes (from {-ndim} to {ndim - 1})")
     return a + ndim if a < 0 else a
 
 
@@ -83,7 +83,7 @@ def permute_dims(x, /, axes):
     return _core.permute_view(x, axes)
 
 
-def expand_dims(x, /, axis=0):
+def expand_dims(x, /, axis):
     """x with a new axis of length one at position axis (or several), a view.
 
     >>> import tensorx as tx
@@ -98,8 +98,8 @@ def expand_dims(x, /, axis=0):
     return _core.reshape_view(x, tuple(shape))
 
 
-def squeeze(x, /, axis=None):
-    """x without axes of length one: the given ones, or all (axis=None); a view.
+def squeeze(x, /, axis):
+    """x without axes of length one: the given ones, or all (axis=None, the method's default); a view.
 
     >>> import tensorx as tx
     >>> tx.squeeze(tx.zeros((1, 3, 1)), 0).shape
@@ -294,8 +294,17 @@ def _method(function):
     return method
 
 
+def _like_function(function, method):
+    """A method that takes what its function takes, with a default more."""
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = f"See :func:`tensorx.{function.__name__}`."
+    return method
+
+
 _core.add_method("reshape", _method(reshape))
 _core.add_method("permute_dims", _method(permute_dims))
+_core.add_method("expand_dims", _like_function(expand_dims, lambda self, axis=0: expand_dims(self, axis)))
+_core.add_method("squeeze", _like_function(squeeze, lambda self, axis=None: squeeze(self, axis)))
 _core.add_method("permute", _method(permute_dims))
 _core.add_method("transpose", lambda self, *axes: _method(permute_dims)(self, *(axes or tuple(reversed(range(self.ndim))))))
 _core.add_method("unsqueeze", expand_dims)
