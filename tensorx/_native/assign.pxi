@@ -33,6 +33,10 @@ cdef tx_node *assign_new(tx_node *base, tuple items, int used, tx_node *value, c
     cdef bint imm = False
     if g_due or g_pending > MAX_PENDING or g_kept > MAX_KEPT:
         relieve()
+    if base.kind == TX_LAZY:
+        ensure(base)
+    if value != NULL and value.kind == TX_LAZY:
+        ensure(value)
     if base.kind != TX_LEAF and value != NULL and value.kind != TX_LEAF and base.cost + value.cost > MAX_COST:
         ensure(value)
     if base.kind != TX_LEAF and base.cost + (value.cost if value != NULL and value.kind != TX_LEAF else 0) + 1 > MAX_COST:
@@ -191,6 +195,23 @@ cdef int only_ours(tx_node *n, tx_node **outsider) noexcept:
 
 # ---- evaluation ----------------------------------------------------------------------------------
 
+cdef int record_assign(tx_node *n, tx_node *base, tx_storage *s) except -1:
+    """The recorder learns why the value that is assigned to could not be written in place."""
+    cdef str why = "the value is needed as it was"
+    if base.saves:
+        why = saver_text(base)
+    elif base.handles:
+        why = f"shared by: {base.handles} live handle{'s' if base.handles > 1 else ''}"
+    elif tx_st_owners(base.st) > 1:
+        why = f"shared by: {tx_st_owners(base.st) - 1} other view{'s' if tx_st_owners(base.st) > 2 else ''} or alias"
+    elif base.st.flags & TX_ST_FOREIGN or tx_st_exports(base.st):
+        why = "exported to NumPy, DLPack or a buffer"
+    token = g_recorder.on_alloc(s, "slice_assign", g_recorder.site() if n.site == NULL else <object>n.site, why)
+    if base.saves or base.handles or tx_st_owners(base.st) > 1:
+        g_recorder.blamed.append((token, 0 if base.saves else base.st.serial, g_named if base.saves else None))
+    return 0
+
+
 cdef int assign_evaluate(tx_node *n) except -1:
     """n becomes a leaf. Its base is one already."""
     n.refs += 1                              # what is evaluated meanwhile may drop its readers
@@ -219,8 +240,8 @@ cdef int assign_held(tx_node *n) except -1:
         if v != NULL and v.kind != TX_LEAF and (v.handles or v.saves or v.refs != 1):
             ensure(v)                        # it has another holder: it needs memory of its own
             continue
-        if base.st.writing:
-            wait_for_others(NULL)
+        if blocked(base.st, False):
+            wait_for_others(NULL, base.st)
             continue
         # two assignments to one value ask each other: the one that is asked makes the copy
         ours = 0 if n.flags & TX_N_ASKING else only_ours(n, &outsider)
@@ -235,7 +256,7 @@ cdef int assign_held(tx_node *n) except -1:
             break
         s = storage_new(n.device, <size_t>(n.numel * tx_item_size[n.dtype]), "slice_assign")
         # that may have evaluated anything
-        if (n.kind == TX_ASSIGN and not n.flags & TX_N_BUSY and n.inp[0] == base and n.inp[1] == v and not base.st.writing
+        if (n.kind == TX_ASSIGN and not n.flags & TX_N_BUSY and n.inp[0] == base and n.inp[1] == v and not blocked(base.st, False)
                 and (v == NULL or v.kind == TX_LEAF or v.refs == 1)):
             break
         tx_st_release(s)
@@ -256,7 +277,7 @@ cdef int assign_held(tx_node *n) except -1:
             whole = leaf_new(s, n.dtype, n.ndim, n.shape, n.strides, 0)
         else:
             if g_recording:
-                record_alloc(s, "slice_assign", assign_reason(base), n.site)
+                record_assign(n, base, s)
             whole = leaf_new(s, n.dtype, n.ndim, n.shape, n.strides, 0)
             node_write(whole, base, "slice_assign")
         part = leaf_view(whole, r.nd, r.dims, r.dims + 64, r.offset)
@@ -298,15 +319,6 @@ cdef int assign_held(tx_node *n) except -1:
         wake_waiters()
     return 0
 
-
-cdef str assign_reason(tx_node *base):
-    if base.st.flags & TX_ST_FOREIGN or tx_st_exports(base.st):
-        return "exported to NumPy, DLPack or a buffer"
-    if base.saves:
-        return "saved for a gradient"
-    if base.handles:
-        return f"shared by: {base.handles} live handle{'s' if base.handles > 1 else ''}" + holder_text(base)
-    return "shared by another view, alias or pending value"
 
 
 def slice_assign(Tensor x, index, value):

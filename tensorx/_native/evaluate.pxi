@@ -73,16 +73,18 @@ cdef void plan_commit(Plan *P) noexcept:
 cdef int plan_execute(Plan *P) except -1:
     """Runs the program; without the GIL where it takes long."""
     cdef tx_prog *g = &P.prog
-    cdef int i
-    cdef tx_node *n
+    global g_hold_imm
+    cdef bint hold = g_hold_imm
     if g.numel == 0:
         return 0
     if <double>g.numel * g.ns_per_elem < LONG_NS:
         tx_run(g)
         return 0
     plan_mark(P, 1)
+    g_hold_imm = False                       # it speaks of this thread's op alone
     with nogil:
         tx_run(g)
+    g_hold_imm = hold
     plan_mark(P, -1)
     return 0
 
@@ -102,13 +104,13 @@ cdef void plan_mark(Plan *P, int by) noexcept:
         else:
             P.order[i].flags &= ~<uint8_t>TX_N_BUSY
         if P.ost[i] != NULL:
-            P.ost[i].writing += by
+            mark(P.ost[i], 1, by)
     for i in range(P.nleaf):
-        P.leaves[i].st.reading += by
+        mark(P.leaves[i].st, 0, by)
         if by > 0:
             P.leaves[i].refs += 1
     if P.dst != NULL:
-        P.dst.st.writing += by
+        mark(P.dst.st, 1, by)
 
 
 cdef void plan_release(Plan *P) noexcept:
@@ -132,7 +134,8 @@ cdef int evaluate_program(Plan *P, tx_node *root, tx_node *dst) except -1:
     rc = plan_collect(P)
     if rc != DONE:
         return rc
-    if dst != NULL and (dst.st.reading or dst.st.writing):
+    if dst != NULL and blocked(dst.st, True):
+        P.blocker = dst.st
         return WAIT
     if root.device != 0:
         return device_program(P)
@@ -149,13 +152,15 @@ cdef int evaluate_program(Plan *P, tx_node *root, tx_node *dst) except -1:
     plan_execute(P)
     plan_commit(P)
     plan_release(P)
+    if g_recording:
+        record_names()
     return DONE
 
 
 cdef int settle_need(Plan *P, int rc, tx_node *root, int *tries) except -1:
     """What an attempt asked for."""
     if rc == WAIT:
-        wait_for_others(root)
+        wait_for_others(root, P.blocker)
     elif rc == NOMEM:
         tries[0] += 1
         if tries[0] > 1:
@@ -253,6 +258,9 @@ cdef int ensure(tx_node *n) except -1:
                 rc = NEED
             elif r.flags & TX_N_BUSY:
                 rc = WAIT
+            elif r.kind == TX_LAZY:
+                lazy_evaluate(r)
+                rc = DONE
             elif r.kind == TX_ASSIGN:
                 P.need = r.inp[0]
                 rc = NEED

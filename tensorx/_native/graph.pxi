@@ -147,6 +147,8 @@ cdef void node_unref(tx_node *n) noexcept:
             pend_remove(n)
             if n.kind == TX_ASSIGN:
                 assign_free(n)
+            elif n.kind == TX_LAZY:
+                lazy_free(n)
             for k in range(n.nin):
                 src = n.inp[k]
                 if src == NULL:
@@ -241,8 +243,11 @@ cdef tx_node *leaf_empty(int device, int dtype, int ndim, const int64_t *shape, 
     cdef int64_t numel = tx_numel_checked(ndim, shape, tx_item_size[dtype])
     if numel < 0:
         raise too_large(op, ndim, shape, dtype)
+    if device != 0 and (dtype == TX_F64 or dtype == TX_C128):
+        raise too_wide(op, dtype, device)
     cdef tx_storage *s = storage_new(device, <size_t>(numel * tx_item_size[dtype]), op)
-    record_alloc(s, op, "result of " + op if g_recording else None)
+    if g_recording:
+        record_alloc(s, op, "result of " + (op or "an op"))
     return leaf_new(s, dtype, ndim, shape, NULL, 0)
 
 
@@ -299,6 +304,8 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
         a = ins[k]
         if a == NULL:
             continue
+        if a.kind == TX_LAZY:
+            ensure(a)
         if a.kind != TX_LEAF:
             cost += a.cost
         elif a.st.flags & TX_ST_FOREIGN or tx_st_exports(a.st) > 0:
@@ -315,6 +322,8 @@ cdef tx_node *node_new(int kind, int op, int nin, tx_node **ins, const tx_scalar
                 plain = False
     if first == NULL:
         raise TensorxError("internal: an op without a tensor operand")
+    if first.device != 0 and (dtype == TX_F64 or dtype == TX_C128):
+        raise too_wide(op_name(kind, op), dtype, first.device)
     while cost > MAX_COST:
         big = -1
         worst = 0

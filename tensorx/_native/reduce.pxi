@@ -19,7 +19,7 @@ cdef tx_node *reduce_node(int red, tx_node *src, uint64_t axes, bint keepdims) e
     global g_hold_imm
     if not R.ok:
         raise DTypeError(f"{name}: not defined for {DTYPES[src.dtype].name}; convert with astype")
-    if src.kind == TX_MOVE or src.kind == TX_ASSIGN or (src.flags & TX_N_SEEN and src.handles > 0 and src.kind != TX_LEAF):
+    if src.kind == TX_MOVE or src.kind == TX_ASSIGN or src.kind == TX_LAZY or (src.flags & TX_N_SEEN and src.handles > 0 and src.kind != TX_LEAF):
         ensure(src)
     if src.kind == TX_LEAF:
         g_hold_imm = True
@@ -115,6 +115,10 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
     P.nojoin = False
     if rc != DONE:
         return rc
+    if src.device != 0:
+        rc = device_reduce(P, red, src, axes, keepdims, result)
+        if rc != ON_HOST:
+            return rc
     P.rawhalf = False
     plan_mark_outputs(P)
     P.out[src.idx] = 0
@@ -148,13 +152,18 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
     odt = src.dtype if half else R.acc_dtype
     if half:
         work = tx_scratch_alloc(<size_t>(kept * 4 + 64))
-    s = storage_try(0, <size_t>(kept * tx_item_size[odt]))
+    if src.device != 0:
+        s = device_wait(P, <size_t>(kept * tx_item_size[odt]), RED_NAMES[red])
+    else:
+        s = storage_try(0, <size_t>(kept * tx_item_size[odt]))
     if s == NULL or (half and work == NULL):
         if s != NULL:
             tx_st_release(s)
         if work != NULL:
             tx_scratch_free(work, <size_t>(kept * 4 + 64))
         plan_undo_outputs(P)
+        device_done(P)
+        plan_release(P)
         return NOMEM
     if g_recording:
         record_program(P)
@@ -181,15 +190,18 @@ cdef int reduce_program(Plan *P, int red, tx_node *src, uint64_t axes, bint keep
         rc = 0
     else:
         cost = <double>g.numel * g.ns_per_elem
-        if cost < LONG_NS:
+        if cost < LONG_NS or src.device != 0:
             rc = tx_reduce(&job)
         else:
             plan_mark(P, 1)
             with nogil:
                 rc = tx_reduce(&job)
             plan_mark(P, -1)
+    device_done(P)
     plan_commit(P)
     plan_release(P)
+    if g_recording:
+        record_names()
     if half:
         if rc == 0:
             K.cast[odt][TX_F32](s.ptr, work, kept)
@@ -219,8 +231,6 @@ def reduce(int red, Tensor x, tuple axes, bint keepdims):
     cdef tx_node *r
     for a in axes:
         mask |= <uint64_t>1 << <int>a
-    if x.n.device != 0:
-        return device_reduce(red, x, axes, keepdims)
     r = reduce_node(red, x.n, mask, keepdims)
     return wrap(r)
 

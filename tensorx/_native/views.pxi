@@ -2,6 +2,8 @@
 
 cdef tx_node *rearranged(tx_node *n, int ndim, const int64_t *shape, const int64_t *strides) except NULL:
     """The dense value n under another shape. Pending stays pending: the memory is shared later."""
+    if n.kind == TX_LAZY:
+        ensure(n)
     if n.kind == TX_LEAF:
         return leaf_view(n, ndim, shape, strides, n.offset)
     if n.kind == TX_MOVE:
