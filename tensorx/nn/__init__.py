@@ -1,0 +1,17 @@
+"""Modules: layers, losses and containers, with the names, arguments and state_dict keys of PyTorch.
+
+>>> import tensorx as tx
+>>> net = tx.nn.Sequential(tx.nn.Linear(8, 16), tx.nn.ReLU(), tx.nn.Linear(16, 2))
+>>> net(tx.ones((4, 8))).shape
+(4, 2)
+"""
+
+from __future__ import annotations
+
+from tensorx.nn import functional, init
+from tensorx.nn.activation import *
+from tensorx.nn.containers import *
+from tensorx.nn.criterion import *
+from tensorx.nn.linear import Bilinear, Identity, LazyLinear, Linear
+from tensorx.nn.module import Module
+from tensorx.nn.parameter import Buffer, Parameter, UninitializedParameter
