@@ -1,40 +1,22 @@
-"""Where modules get their random numbers from."""
+"""Where modules get their random numbers from: generators of their own, derived from the default one."""
 
 from __future__ import annotations
 
+import copy
 
-class _NumPyGenerator:
-    def __init__(self, key):
-        self.key = key
-        self.count = 0
-
-    def split(self):
-        self.count += 1
-        return _NumPyGenerator((*self.key, self.count))
-
-    def numbers(self):
-        import numpy as np
-
-        return np.random.default_rng(self.key)
-
-
-_default = _NumPyGenerator((0,))
+from tensorx import random
 
 
 def split(generator=None):
     """A generator of its own, derived from the given one or the default one."""
-    return (_default if generator is None else generator).split()
+    return (random.default_generator if generator is None else generator).split(1)[0]
 
 
 def uniform(shape, low, high, dtype, device, generator):
-    """Uniform numbers; the generator is left as it was."""
-    import tensorx as tx
-
-    return tx.asarray(generator.numbers().uniform(low, high, shape), dtype=dtype, device=device)
+    """Uniform numbers; the generator is left as it was, so that they can be made again."""
+    return random.uniform(low, high, shape, dtype=dtype, device=device, generator=copy.copy(generator))
 
 
 def normal(shape, mean, std, dtype, device, generator):
     """Normal numbers; the generator is left as it was."""
-    import tensorx as tx
-
-    return tx.asarray(generator.numbers().normal(mean, std, shape), dtype=dtype, device=device)
+    return random.normal(mean, std, shape, dtype=dtype, device=device, generator=copy.copy(generator))
