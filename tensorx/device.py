@@ -127,6 +127,11 @@ def _find(name):
     )
 
 
+def opened():
+    """The devices that this process has used; nothing is loaded or asked."""
+    return _core.known_devices()
+
+
 def devices():
     """All devices of this machine, the CPU first.
 

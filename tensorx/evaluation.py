@@ -47,10 +47,10 @@ def eval(*tensors):
 def synchronize(device=None):
     """Computes everything pending and waits until the devices have finished (all, or one)."""
     from tensorx.device import device as find
-    from tensorx.device import devices
+    from tensorx.device import opened
 
     _core.evaluate()
-    for d in devices() if device is None else [find(device)]:
+    for d in opened() if device is None else [find(device)]:
         if d.backend is not None:
             d.backend.synchronize()
 

@@ -544,6 +544,13 @@ TX_API void tx_get_stats(tx_mem_stats *out)
 TX_API int64_t tx_thread_requested(void) { return tx_thread_count.requested; }
 TX_API int64_t tx_thread_allocations(void) { return tx_thread_count.allocations; }
 
+/* Counts memory of another device, which has counters of its own, as a request of this thread. */
+TX_API void tx_count_thread(size_t nbytes)
+{
+    tx_thread_count.requested += (int64_t)nbytes;
+    tx_thread_count.allocations += 1;
+}
+
 /* Counts a storage that was made elsewhere, as a request of this thread. */
 TX_API void tx_count_request(size_t nbytes)
 {

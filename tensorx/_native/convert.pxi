@@ -25,11 +25,15 @@ cdef int export_begin(tx_node *n, bint reading=False) except -1:
     flush_readers(n.st, NULL)
     if not reading and not n.st.flags & TX_ST_READONLY:
         saved_apart(n.st)
-    host_ready(n)
     tx_st_own(n.st)
-    tx_st_export(n.st)
-    if n.device != 0:
-        g_backends[n.device].exported(<uintptr_t>n.st.handle, 1)
+    tx_st_export(n.st)                       # from here on, what a device does to it is waited for
+    try:
+        host_ready(n)
+        if not reading:
+            host_writable(n)
+    except:
+        tx_st_unexport(n.st)
+        raise
     return 0
 
 
@@ -116,8 +120,6 @@ cdef void *export_ticket(int64_t *dims, tx_storage *s) noexcept:
 cdef int release_buffer(Py_buffer *b) except -1:
     cdef Ticket *t = <Ticket *>b.internal
     if t != NULL:
-        if t.st.device != 0:
-            g_backends[t.st.device].exported(<uintptr_t>t.st.handle, -1)
         tx_st_unexport(t.st)
         free(t.dims)
         free(t)
@@ -213,8 +215,9 @@ cdef void object_release(void *ctx) noexcept nogil:
         Py_DECREF(<object>ctx)
 
 
-def empty(tuple shape, DType dtype, int device=0):
-    """A new C-ordered tensor with undefined values."""
+def empty(tuple shape, DType dtype, int device=0, bint for_host=False):
+    """A new C-ordered tensor with undefined values. for_host: the host writes it first."""
+    global g_for_host
     cdef int64_t s[64]
     cdef int i, nd = len(shape)
     if nd > TX_MAXDIM:
@@ -226,7 +229,11 @@ def empty(tuple shape, DType dtype, int device=0):
         if v > 0x3fffffffffffffff:
             raise OutOfMemoryError(f"empty: shape {shape} has more bytes than an address can count")
         s[i] = v
-    return wrap(leaf_empty(device, dtype.code, nd, s, "empty"))
+    g_for_host = for_host
+    try:
+        return wrap(leaf_empty(device, dtype.code, nd, s, "empty"))
+    finally:
+        g_for_host = False
 
 
 def full_like_scalar(tuple shape, value, DType dtype, int device=0):
@@ -307,7 +314,6 @@ def host_copy(Tensor dst, Tensor src):
     ensure(dst.n)
     wait_storage(dst.n.st)
     host_ready(src.n)
-    host_ready(dst.n)
     copy_leaf_bytes(dst.n, src.n)
 
 
@@ -322,6 +328,11 @@ def register_device(device, backend):
     g_devices.append(device)
     g_backends.append(backend)
     return len(g_devices) - 1
+
+
+def known_devices():
+    """The devices registered so far, the CPU first."""
+    return list(g_devices)
 
 
 def device_number(Tensor x):
@@ -406,6 +417,7 @@ def prepare_write(Tensor x, str op):
     wait_storage(x.n.st)
     flush_readers(x.n.st, NULL)
     host_ready(x.n)
+    host_writable(x.n)
 
 
 # ---- for autograd and modules ----------------------------------------------------------------------------

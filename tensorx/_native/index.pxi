@@ -89,27 +89,28 @@ cdef class Access:
             again = False
             if self.dst != NULL:
                 flush_readers(self.dst.st, NULL)
-                if self.dst.st.reading or self.dst.st.writing:
-                    wait_for_others(NULL)
+                if blocked(self.dst.st, True):
+                    wait_for_others(NULL, self.dst.st, True)
                     again = True
                     continue
             for k in range(self.nreads):
-                if self.reads[k].st.writing:
-                    wait_for_others(NULL)
+                if blocked(self.reads[k].st, False):
+                    wait_for_others(NULL, self.reads[k].st)
                     again = True
                     break
         for k in range(self.nreads):
             host_ready(self.reads[k])
         if self.dst != NULL:
             host_ready(self.dst)
+            host_writable(self.dst)
         return 0
 
     cdef void mark(self, int by) noexcept:
         cdef int k
         for k in range(self.nreads):
-            self.reads[k].st.reading += by
+            mark(self.reads[k].st, 0, by)
         if self.dst != NULL:
-            self.dst.st.writing += by
+            mark(self.dst.st, 1, by)
         if by < 0:
             wake_waiters()
 
@@ -421,7 +422,7 @@ cdef class Picker:
             tx_c_strides(nd, sh, st)
             r = wrap(leaf_empty(self.x.n.device, self.x.n.dtype, nd, sh, self.op))
             A.ready()
-            host_ready(r.n)
+            host_writable(r.n)
             self.place(r.n, st)
             self.run(A)
         finally:
@@ -545,9 +546,21 @@ cdef int number_bytes(tx_scalar *s, object value, int dt, str op) except -1:
     return 0
 
 
+cdef object number_value(const tx_scalar *s, int dt):
+    """The Python number of an element as it lies in memory."""
+    cdef tx_scalar c
+    if tx_is_half(dt):
+        K.cast[TX_F32][dt](&c, s, 1)
+        return <double>c.f[0]
+    c = s[0]
+    return scalar_value(&c, dt)
+
+
 cdef int fill_number(tx_node *dst, const tx_scalar *number, str op) except -1:
     """dst[...] = one number (as it lies in memory): 0 bytes."""
     cdef Access A
+    if dst.device != 0:
+        return device_fill(dst, number_value(number, dst.dtype), op)
     check_writable(dst, op)
     if dst.numel == 0:
         return 0

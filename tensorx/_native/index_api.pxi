@@ -31,7 +31,7 @@ cdef Picker pick(Tensor x, object index, str op, bint keep_mask):
     cdef list more = []                      # further shapes of the positions
     cdef list dims = []
     cdef int used = 0, masks = 0, arrays = 0, axis = 0, place = -1, state = 0, fill, j
-    cdef bint apart = False, ellipsis = False
+    cdef bint apart = False, ellipsis = False, whole
     cdef Tensor t
     cdef tx_node *n
     cdef int64_t k, start, stop, step, length
@@ -108,11 +108,14 @@ cdef Picker pick(Tensor x, object index, str op, bint keep_mask):
             axis += 1
         else:
             t = it
+            whole = True
             for j in range(t.n.ndim):
-                if t.n.shape[j] != n.shape[axis + j]:
+                if t.n.shape[j] == 0 and n.shape[axis + j] != 0:
+                    whole = False            # a mask of nothing selects nothing
+                elif t.n.shape[j] != n.shape[axis + j]:
                     raise IndexError(f"{op}: a mask of shape {shape_of(t.n)} does not fit: its axis {j} has size {t.n.shape[j]}, axis {axis + j} "
                                      f"of the tensor has size {n.shape[axis + j]} (shape {shape_of(n)})")
-            if masks == 1 and arrays == 0 and keep_mask:
+            if masks == 1 and arrays == 0 and keep_mask and whole:
                 P.mask = t
                 P.J.b.n = t.n.ndim
                 for j in range(t.n.ndim):
@@ -285,7 +288,7 @@ def nonzero(Tensor mask, bint rows, str op="nonzero"):
         for d in range(nd):
             Z.size[d] = m.shape[d]
             Z.mst[d] = m.strides[d]
-            host_ready((<Tensor>out[0 if rows else d]).n)
+            host_writable((<Tensor>out[0 if rows else d]).n)
             Z.out[d] = <int64_t *>(<Tensor>out[0]).n.st.ptr + d if rows else <int64_t *>(<Tensor>out[d]).n.st.ptr
         if m.numel * 2.0 < LONG_NS:
             tx_nonzero_write(&Z)

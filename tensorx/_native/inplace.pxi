@@ -105,27 +105,6 @@ def write_value(Tensor x, object source, str op):
 
 cdef int fill_scalar(tx_node *dst, object value, str op) except -1:
     """dst[...] = a Python number."""
-    cdef tx_node *one
     cdef tx_scalar number
     number_bytes(&number, value, dst.dtype, op)
-    if dst.device == 0:
-        return fill_number(dst, &number, op)
-    one = scalar_leaf(value, dst.dtype, dst.device, op)
-    try:
-        node_write(dst, one, op)
-    finally:
-        node_unref(one)
-    return 0
-
-
-cdef tx_node *scalar_leaf(object value, int dt, int device, str op) except NULL:
-    """A 0-d leaf holding a Python number."""
-    cdef tx_scalar sc
-    cdef tx_node *n
-    scalar_store(&sc, value, dt, op)
-    n = leaf_empty(device, dt, 0, NULL, op)
-    if tx_is_half(dt):
-        K.cast[dt][TX_F32](n.st.ptr, sc.f, 1)
-    else:
-        memcpy(n.st.ptr, &sc, tx_item_size[dt])
-    return n
+    return fill_number(dst, &number, op)

@@ -121,8 +121,8 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
     cdef double work
     ensure(a)
     ensure(b)
-    host_ready(a)
-    host_ready(b)
+    if a.device != b.device:
+        raise device_error("matmul", 1, a.device, b.device)
     if a.shape[a.ndim - 1] != b.shape[b.ndim - 2]:
         raise ShapeError(f"matmul: shapes {shape_of(a)} and {shape_of(b)} do not fit: {a.shape[a.ndim - 1]} columns against "
                          f"{b.shape[b.ndim - 2]} rows")
@@ -136,8 +136,15 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
     shape[nb] = a.shape[a.ndim - 2]
     shape[nb + 1] = b.shape[b.ndim - 1]
     if out is None:
-        c = leaf_empty(0, a.dtype, nb + 2, shape, "matmul")
+        r = None
+        if a.device != 0:
+            r = device_matmul(x, y, tuple([shape[i] for i in range(nb + 2)]), bias, None, False, conj_x or conj_y)
+            if r is not None:
+                return r
+            g_backends[a.device].on_host("matmul")
+        c = leaf_empty(a.device, a.dtype, nb + 2, shape, "matmul")
         r = wrap(c)
+        host_writable(c)
     else:
         r = out
         c = (<Tensor>r).n
@@ -146,8 +153,12 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
             raise ShapeError(f"matmul: out has shape {shape_of(c)} and dtype {DTYPES[c.dtype].name}, the result {tuple([shape[i] for i in range(nb + 2)])}")
         note_write(c.st, "matmul")
         c.st.version += 1
+        if a.device != 0 and device_matmul(x, y, shape_of(c), bias, r, accumulate, conj_x or conj_y) is not None:
+            return r
     if c.numel == 0:
         return r
+    host_ready(a)
+    host_ready(b)
     fill_gemm(&g, a, b, nb, shape)
     g.flags = ((TX_GEMM_ACCUMULATE if accumulate else 0) | (TX_GEMM_CONJ_A if conj_x else 0) | (TX_GEMM_CONJ_B if conj_y else 0))
     g.c = c.st.ptr + c.offset * tx_item_size[c.dtype]
@@ -164,17 +175,19 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
         if work < 1e5:
             rc = tx_gemm(&g, K.gemm)
         else:
-            a.st.reading += 1
-            b.st.reading += 1
-            c.st.writing += 1
+            mark(a.st, 0, 1)
+            mark(b.st, 0, 1)
+            mark(c.st, 1, 1)
             a.refs += 1
             b.refs += 1
             c.refs += 1
             with nogil:
+                tx_polls(1)
                 rc = tx_gemm(&g, K.gemm)
-            a.st.reading -= 1
-            b.st.reading -= 1
-            c.st.writing -= 1
+                tx_polls(0)
+            mark(a.st, 0, -1)
+            mark(b.st, 0, -1)
+            mark(c.st, 1, -1)
             node_unref(a)
             node_unref(b)
             node_unref(c)
@@ -186,6 +199,5 @@ def matmul_raw(Tensor x, Tensor y, bias=None, out=None, bint accumulate=False, b
     if rc == 1:
         raise oom_error(0, c.st.nbytes, "matmul workspace")
     if rc == 2:
-        PyErr_CheckSignals()
-        raise KeyboardInterrupt()
+        interrupted()
     return r

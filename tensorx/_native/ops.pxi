@@ -310,8 +310,6 @@ cdef int check_integer_power(object e) except -1:
     n = (<Tensor>e).n
     if KIND[n.dtype] != c'i':
         return 0
-    if n.device != 0:
-        return 0                             # found at the next wait
     low = tensor_min_int(e)
     if low is not None and low < 0:
         raise ValueError(f"pow: an integer to a negative integer power (smallest exponent {low}) is not an integer; convert with astype(tx.float32)")

@@ -9,6 +9,8 @@
 cdef enum:
     PMAX = 96          # nodes of a program
     XMAX = 200         # leaves of a program
+    DEVICE_LEAVES = 20 # the same on a device,
+    DEVICE_BUFFERS = 28 # and its leaves and outputs together
     C_LIN = 0          # memory in domain order
     C_SCALAR = 1       # one element for all
     C_ROW = 2          # contiguous, or constant, within a row of the domain
@@ -28,8 +30,10 @@ cdef struct Plan:
     bint nolinear                    # the domain is not in memory order
     bint nojoin
     bint reducing                    # the root stays pending: nothing may be taken from it
+    int xmax                         # leaves of this program: a device binds fewer
     tx_node *root
     tx_node *need
+    tx_storage *blocker              # what another thread holds, where an attempt says WAIT
     tx_node *dst                     # leaf that the root's value is written to, or NULL
     tx_node *order[96]
     tx_node *leaves[200]
@@ -95,6 +99,7 @@ cdef int plan_walk(Plan *P, tx_node *top) noexcept:
     cdef tx_node *n
     cdef tx_node *c
     cdef tx_node *root = P.root
+    P.blocker = NULL
     if top.flags & TX_N_BUSY:
         return WAIT
     top.epoch = g_epoch
@@ -119,10 +124,11 @@ cdef int plan_walk(Plan *P, tx_node *top) noexcept:
             continue
         if c.kind == TX_LEAF:
             if c.epoch != g_epoch:
-                if P.nleaf == XMAX:
+                if P.nleaf == P.xmax:
                     P.need = NULL
                     return NEED
-                if c.st.writing:
+                if blocked(c.st, False):
+                    P.blocker = c.st
                     return WAIT
                 c.epoch = g_epoch
                 c.uses = 0
@@ -173,6 +179,7 @@ cdef int plan_collect(Plan *P) noexcept:
     P.norder = 0
     P.nleaf = 0
     P.need = NULL
+    P.xmax = DEVICE_LEAVES if P.root.device else XMAX
     P.linear = (P.root.flags & TX_N_LINEAR) != 0 and not P.nolinear and (P.dst == NULL or (
         P.dst.numel == P.root.numel and tx_same_strides(P.root.ndim, P.root.shape, P.root.strides, P.dst.strides)))
     rc = plan_walk(P, P.root)
@@ -193,7 +200,7 @@ cdef int plan_collect(Plan *P) noexcept:
             if e.owner.epoch != g_epoch:
                 t = terminal(e.owner)
                 if (t.epoch != g_epoch and t.flags & TX_N_LINEAR and not t.flags & (TX_N_BUSY | TX_N_ABOVE) and t.numel == P.root.numel
-                        and P.norder + t.cost < 64 and P.nleaf + 4 * t.cost < XMAX):
+                        and P.norder + t.cost < 64 and P.nleaf + 4 * t.cost < P.xmax):
                     rc = plan_walk(P, t)
                     if rc != DONE:
                         return rc
@@ -509,6 +516,12 @@ cdef bint can_donate(Plan *P, int li, int64_t nbytes) noexcept:
 
 cdef int plan_outputs(Plan *P, int device) except -1:
     """Memory for everything that is stored, before anything is written."""
+    plan_donors(P)
+    return plan_alloc(P, device)
+
+
+cdef void plan_donors(Plan *P) noexcept:
+    """Which outputs take over the memory of an operand."""
     cdef int i, li
     cdef tx_node *n
     cdef int64_t nbytes
@@ -536,11 +549,23 @@ cdef int plan_outputs(Plan *P, int device) except -1:
                     if P.lread[li] > i:
                         P.late[i] = 1
                     break
+
+
+cdef int plan_alloc(Plan *P, int device) except -1:
+    """Memory for the other outputs, marked where the program is."""
+    cdef int i
+    cdef tx_node *n
+    for i in range(P.norder):
+        n = P.order[i]
+        if not P.out[i] or P.ost[i] != NULL or (P.dst != NULL and n == P.root):
+            continue
+        P.ost[i] = storage_try(device, <size_t>(n.numel * tx_item_size[n.dtype]))
         if P.ost[i] == NULL:
-            P.ost[i] = storage_try(device, <size_t>nbytes)
-            if P.ost[i] == NULL:
+            if not P.held:
                 plan_undo_outputs(P)
-                return NOMEM
+            return NOMEM
+        if P.held:
+            mark(P.ost[i], 1, 1)
     return DONE
 
 

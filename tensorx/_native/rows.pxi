@@ -50,6 +50,12 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
     cdef int64_t shape[64]
     if src.dtype != TX_F32 and src.dtype != TX_F64:
         raise DTypeError(f"row kernels: need float32 or float64, got {DTYPES[src.dtype].name}")
+    if src.device != 0:
+        done = device_row_op(kind, x, weight, bias, eps, mean, rstd)
+        if done is not None:
+            return done
+        ensure(src)
+        g_backends[src.device].on_host("row op")
     for d in range(nd):
         shape[d] = src.shape[d]
     if kind == TX_ROW_LOGSUMEXP:
@@ -69,12 +75,13 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
     job.eps = eps
     job.src = NULL
     if kind == TX_ROW_LOGSUMEXP:
-        out = leaf_empty(0, src.dtype, nd - 1, shape, "logsumexp")
+        out = leaf_empty(src.device, src.dtype, nd - 1, shape, "logsumexp")
     else:
-        out = leaf_empty(0, src.dtype, nd, shape, "row op")
+        out = leaf_empty(src.device, src.dtype, nd, shape, "row op")
     if src.numel == 0:
         return wrap(out)
     try:
+        host_writable(out)
         job.dst = out.st.ptr
         program = src.kind == TX_EW or src.kind == TX_CAST
         if not program:
@@ -83,11 +90,11 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
         if src.kind == TX_LEAF:
             if tx_is_c_dense(nd, src.shape, src.strides):
                 job.src = src.st.ptr + src.offset * job.isz
-                src.st.reading += 1
+                mark(src.st, 0, 1)
                 src.refs += 1
                 with nogil:
                     tx_run_rows(&job)
-                src.st.reading -= 1
+                mark(src.st, 0, -1)
                 node_unref(src)
                 wake_waiters()
                 return wrap(out)
@@ -100,6 +107,8 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
                 return row_op(kind, t, weight, bias, eps, mean, rstd, second)
             node_write(out, src, "copy")
             out.st.version = 0
+            host_ready(out)
+            host_writable(out)
             job.src = out.st.ptr
             with nogil:
                 tx_run_rows(&job)

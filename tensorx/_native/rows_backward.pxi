@@ -25,7 +25,9 @@ cdef tx_node *c_ordered(tx_node *n) except NULL:
     if tx_is_c_dense(n.ndim, n.shape, n.strides):
         n.refs += 1
         return n
-    return node_c_copy(n)
+    n = node_c_copy(n)
+    host_ready(n)
+    return n
 
 
 def norm_backward(Tensor g, Tensor x, weight, mean, rstd, bint want_x, bint want_weight, bint want_bias):
@@ -61,25 +63,28 @@ def norm_backward(Tensor g, Tensor x, weight, mean, rstd, bint want_x, bint want
         j.dweight = NULL
         j.dbias = NULL
         if want_x:
-            dx = wrap(leaf_empty(0, x.n.dtype, x.n.ndim, x.n.shape, "norm_backward"))
+            dx = wrap(leaf_empty(x.n.device, x.n.dtype, x.n.ndim, x.n.shape, "norm_backward"))
+            host_writable(dx.n)
             j.dst = dx.n.st.ptr
         if want_weight:
-            dw = wrap(leaf_empty(0, x.n.dtype, 1, &n, "norm_backward"))
+            dw = wrap(leaf_empty(x.n.device, x.n.dtype, 1, &n, "norm_backward"))
+            host_writable(dw.n)
             j.dweight = dw.n.st.ptr
         if want_bias:
-            db = wrap(leaf_empty(0, x.n.dtype, 1, &n, "norm_backward"))
+            db = wrap(leaf_empty(x.n.device, x.n.dtype, 1, &n, "norm_backward"))
+            host_writable(db.n)
             j.dbias = db.n.st.ptr
         j.grad = a.st.ptr + a.offset * j.isz
         j.src = b.st.ptr + b.offset * j.isz
-        a.st.reading += 1
-        b.st.reading += 1
+        mark(a.st, 0, 1)
+        mark(b.st, 0, 1)
         if <double>x.n.numel < LONG_NS / 2:
             ok = tx_run_norm_backward(&j)
         else:
             with nogil:
                 ok = tx_run_norm_backward(&j)
-        a.st.reading -= 1
-        b.st.reading -= 1
+        mark(a.st, 0, -1)
+        mark(b.st, 0, -1)
         wake_waiters()
         if not ok:
             raise OutOfMemoryError("norm_backward: out of memory for the parameters' gradients")

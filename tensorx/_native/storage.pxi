@@ -67,7 +67,7 @@ cdef void storage_destroy(tx_storage *s) noexcept:
     if s.history != NULL:
         Py_DECREF(<object>s.history)
         s.history = NULL
-    if s.site != NULL:
+    if s.site != NULL or g_recording:
         record_free(s)
     s.next = g_storage_free
     g_storage_free = s
@@ -89,6 +89,8 @@ cdef object sys_unraisable(object e, str where):
     sys.stderr.write(f"tensorx: ignored while {where}: {e!r}\n")
 
 
+cdef bint g_for_host = False                # device memory asked for now is written by the host first
+
 cdef tx_storage *storage_try(int device, size_t nbytes) except? NULL:
     """A new storage with one owner, or NULL (no exception) where memory is short."""
     cdef tx_storage *s
@@ -106,12 +108,14 @@ cdef tx_storage *storage_try(int device, size_t nbytes) except? NULL:
             return NULL
         s.ptr = <char *>p
     else:
-        got = g_backends[device].alloc(nbytes)
+        got = g_backends[device].alloc(nbytes, g_for_host)
         if got is None:
             return NULL
         s = storage_struct()
         if s == NULL:
+            g_backends[device].free(got[0], nbytes)
             return NULL
+        tx_count_thread(nbytes)
         s.flags = TX_ST_BORROWED
         s.handle = <void *><uintptr_t>got[0]
         s.ptr = <char *><uintptr_t>got[1]

@@ -260,30 +260,74 @@ cdef class Tensor:
 
     # ---- operators ------------------------------------------------------------------------------
 
-    def __add__(self, other): return binop(OP_ADD, self, other)
-    def __radd__(self, other): return binop(OP_ADD, other, self)
-    def __sub__(self, other): return binop(OP_SUB, self, other)
-    def __rsub__(self, other): return binop(OP_SUB, other, self)
-    def __mul__(self, other): return binop(OP_MUL, self, other)
-    def __rmul__(self, other): return binop(OP_MUL, other, self)
-    def __truediv__(self, other): return binop(OP_DIV, self, other)
-    def __rtruediv__(self, other): return binop(OP_DIV, other, self)
-    def __floordiv__(self, other): return binop(OP_FLOORDIV, self, other)
-    def __rfloordiv__(self, other): return binop(OP_FLOORDIV, other, self)
-    def __mod__(self, other): return binop(OP_REM, self, other)
-    def __rmod__(self, other): return binop(OP_REM, other, self)
+    def __add__(self, other):
+        """__add__($self, other, /)\n--\n\nself + other"""
+        return binop(OP_ADD, self, other)
+    def __radd__(self, other):
+        """__radd__($self, other, /)\n--\n\nother + self"""
+        return binop(OP_ADD, other, self)
+    def __sub__(self, other):
+        """__sub__($self, other, /)\n--\n\nself - other"""
+        return binop(OP_SUB, self, other)
+    def __rsub__(self, other):
+        """__rsub__($self, other, /)\n--\n\nother - self"""
+        return binop(OP_SUB, other, self)
+    def __mul__(self, other):
+        """__mul__($self, other, /)\n--\n\nself * other"""
+        return binop(OP_MUL, self, other)
+    def __rmul__(self, other):
+        """__rmul__($self, other, /)\n--\n\nother * self"""
+        return binop(OP_MUL, other, self)
+    def __truediv__(self, other):
+        """__truediv__($self, other, /)\n--\n\nself / other"""
+        return binop(OP_DIV, self, other)
+    def __rtruediv__(self, other):
+        """__rtruediv__($self, other, /)\n--\n\nother / self"""
+        return binop(OP_DIV, other, self)
+    def __floordiv__(self, other):
+        """__floordiv__($self, other, /)\n--\n\nself // other"""
+        return binop(OP_FLOORDIV, self, other)
+    def __rfloordiv__(self, other):
+        """__rfloordiv__($self, other, /)\n--\n\nother // self"""
+        return binop(OP_FLOORDIV, other, self)
+    def __mod__(self, other):
+        """__mod__($self, other, /)\n--\n\nself % other"""
+        return binop(OP_REM, self, other)
+    def __rmod__(self, other):
+        """__rmod__($self, other, /)\n--\n\nother % self"""
+        return binop(OP_REM, other, self)
     def __pow__(self, other, modulo): return NotImplemented if modulo is not None else binop(OP_POW, self, other)
     def __rpow__(self, other, modulo): return NotImplemented if modulo is not None else binop(OP_POW, other, self)
-    def __and__(self, other): return binop(OP_AND, self, other)
-    def __rand__(self, other): return binop(OP_AND, other, self)
-    def __or__(self, other): return binop(OP_OR, self, other)
-    def __ror__(self, other): return binop(OP_OR, other, self)
-    def __xor__(self, other): return binop(OP_XOR, self, other)
-    def __rxor__(self, other): return binop(OP_XOR, other, self)
-    def __lshift__(self, other): return binop(OP_SHL, self, other)
-    def __rlshift__(self, other): return binop(OP_SHL, other, self)
-    def __rshift__(self, other): return binop(OP_SHR, self, other)
-    def __rrshift__(self, other): return binop(OP_SHR, other, self)
+    def __and__(self, other):
+        """__and__($self, other, /)\n--\n\nself & other"""
+        return binop(OP_AND, self, other)
+    def __rand__(self, other):
+        """__rand__($self, other, /)\n--\n\nother & self"""
+        return binop(OP_AND, other, self)
+    def __or__(self, other):
+        """__or__($self, other, /)\n--\n\nself | other"""
+        return binop(OP_OR, self, other)
+    def __ror__(self, other):
+        """__ror__($self, other, /)\n--\n\nother | self"""
+        return binop(OP_OR, other, self)
+    def __xor__(self, other):
+        """__xor__($self, other, /)\n--\n\nself ^ other"""
+        return binop(OP_XOR, self, other)
+    def __rxor__(self, other):
+        """__rxor__($self, other, /)\n--\n\nother ^ self"""
+        return binop(OP_XOR, other, self)
+    def __lshift__(self, other):
+        """__lshift__($self, other, /)\n--\n\nself << other"""
+        return binop(OP_SHL, self, other)
+    def __rlshift__(self, other):
+        """__rlshift__($self, other, /)\n--\n\nother << self"""
+        return binop(OP_SHL, other, self)
+    def __rshift__(self, other):
+        """__rshift__($self, other, /)\n--\n\nself >> other"""
+        return binop(OP_SHR, self, other)
+    def __rrshift__(self, other):
+        """__rrshift__($self, other, /)\n--\n\nother >> self"""
+        return binop(OP_SHR, other, self)
     def __neg__(self): return unop(OP_NEG, self)
     def __pos__(self): return unop(OP_POS, self)
     def __abs__(self): return unop(OP_ABS, self)
@@ -295,10 +339,13 @@ cdef class Tensor:
     def __gt__(self, other): return binop(OP_GT, self, other)
     def __ge__(self, other): return binop(OP_GE, self, other)
     def __matmul__(self, other):
+        """__matmul__($self, other, /)\n--\n\nself @ other"""
         if not isinstance(other, Tensor):
             return matmul_foreign(other)
         return HOOKS.matmul(self, other)
-    def __rmatmul__(self, other): return matmul_foreign(other)
+    def __rmatmul__(self, other):
+        """__rmatmul__($self, other, /)\n--\n\nother @ self"""
+        return matmul_foreign(other)
     def __imatmul__(self, other):
         return self.copy_(HOOKS.matmul(self, other))
 

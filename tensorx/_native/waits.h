@@ -22,6 +22,12 @@ static void tx_wake_all(void) {
     pthread_mutex_unlock(&tx_wait_lock);
 }
 
+static double tx_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static uint64_t tx_wait_now(void) { return __atomic_load_n(&tx_wait_generation, __ATOMIC_ACQUIRE); }
 
 /* Returns when something finished since `seen`, or after 50 ms: signals are looked at then. */

@@ -2,8 +2,8 @@
 
 cdef int wait_storage(tx_storage *s) except -1:
     """Waits until no other thread reads or writes s."""
-    while s.reading or s.writing:
-        wait_for_others(NULL)
+    while blocked(s, True):
+        wait_for_others(NULL, s, True)
     return 0
 
 
@@ -104,8 +104,8 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
             if rc == NEED:
                 ensure(P.need if P.need != NULL else costliest_input(src))
                 continue
-            if rc == WAIT or dst.st.reading or dst.st.writing:
-                wait_for_others(src)
+            if rc == WAIT or blocked(dst.st, True):
+                wait_for_others(src, P.blocker if rc == WAIT else dst.st, rc != WAIT)
                 continue
             clash = False
             for i in range(P.nleaf):
@@ -230,7 +230,8 @@ cdef int copy_leaf_bytes(tx_node *dst, tx_node *src) except -1:
     if src.numel == 0:
         return 0
     if src.device != 0:
-        g_backends[src.device].wait_host(<uintptr_t>src.st.handle)
+        g_backends[src.device].wait_host(<uintptr_t>src.st.handle, False)
+    host_writable(dst)
     if tx_is_c_dense(nd, src.shape, src.strides) and tx_is_c_dense(nd, dst.shape, dst.strides):
         memcpy(b, a, src.numel * isz)
         return 0

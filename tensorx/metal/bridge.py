@@ -251,6 +251,7 @@ class Instance:
         self._kernels: collections.OrderedDict[tuple[str, str], Kernel] = collections.OrderedDict()
         self._kernels_lock = threading.Lock()
         self._features: dict[str, bool] | None = None
+        self._thread = threading.local()
 
     def __repr__(self) -> str:
         return f"<Instance {self.name}>"
@@ -491,6 +492,16 @@ class Instance:
             at += step
         return stamp
 
+    def forget(self) -> None:
+        """From here on, :meth:`encoded` tells of what comes."""
+        self._thread.call = None
+
+    def encoded(self) -> bool:
+        """Whether this thread has encoded something since :meth:`forget`: true from within the call of the
+        shim on, whatever exception a signal raises afterwards."""
+        call = getattr(self._thread, "call", None)
+        return call is not None and call.out.stamp != 0
+
     def _encode(
         self,
         kernel: Kernel,
@@ -529,6 +540,8 @@ class Instance:
             slot.access = access
             slot.offset = offset
         encode, handle, out, err = self.bridge.txm_encode, self.handle, call.out, call.err
+        out.stamp = 0
+        self._thread.call = call
         code = encode(handle, d, out, err)
         while code == PENDING:
             code = encode(handle, d, out, err)

@@ -10,6 +10,7 @@ from tensorx.device import default_device
 from tensorx.device import device as _device
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, OutOfMemoryError, ShapeError
+from tensorx.ops import transfer
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_numpy", "frombuffer", "full", "full_like", "linspace",
@@ -65,11 +66,9 @@ def _from_array(array, dtype, device, copy):
         if target is not own or device.number:
             raise ValueError(f"asarray: copy=False, but dtype {own.name} to {target.name} on {device} needs a copy")
         return share_array(array)
-    if device.number:
-        import tensorx
-
-        return tensorx.ops.transfer.to_device(_from_array(array, target, _device("cpu"), True), device)
-    out = _core.empty(array.shape, own)
+    if device.number and own.name in ("float64", "complex128"):
+        return transfer.to_device(_from_array(array, target, _device("cpu"), True), device)
+    out = _core.empty(array.shape, own, device.number, True)
     if array.size:
         np.copyto(np.asarray(memoryview(out)), array)
     return out if target is own else _core.cast(out, target)

@@ -37,12 +37,6 @@ _NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
           "float64", "complex64", "complex128")  # fmt: skip
 
 
-def _product(x, y):
-    if x.device.type != "cpu":
-        return x.device.backend.matmul(x, y)
-    return _core.matmul_raw(x, y)
-
-
 def matmul(x1, x2, /):
     """Matrix product: of matrices, of batches of matrices (leading axes broadcast), of vectors (treated as a row on the
     left and a column on the right, without the extra axis in the result).
@@ -62,7 +56,7 @@ def matmul(x1, x2, /):
         raise ShapeError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} columns against {inner_y} rows")
     a = x.detach() if x.ndim > 1 else x.detach().reshape((1, x.shape[0]))
     b = y.detach() if y.ndim > 1 else y.detach().reshape((y.shape[0], 1))
-    out = _product(a, b)
+    out = _core.matmul_raw(a, b)
     if x.ndim == 1 or y.ndim == 1:
         shape = out.shape
         if x.ndim == 1:

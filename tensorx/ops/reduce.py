@@ -291,10 +291,6 @@ def _rows(name, x, axis, **kw):
     return _core.permute_view(out, tuple(back))
 
 
-def _on_host(x):
-    return x.device.type == "cpu"
-
-
 def _soft(name, x, axis, dtype):
     if dtype is not None:
         x = _core.cast(x, dtype_from(dtype))
@@ -303,7 +299,7 @@ def _soft(name, x, axis, dtype):
         raise DTypeError(f"{name}: complex numbers have no order")
     a = axis_of(name, axis, x.ndim) if x.ndim else 0
     raw = x.detach()
-    out = _rows(name, raw, a) if _on_host(x) else x.device.backend.row_op(name, raw, a)
+    out = _rows(name, raw, a)
     return _back(record(name, (x,), out, axis=a), result)
 
 
@@ -345,7 +341,7 @@ def logsumexp(x, /, *, axis=None, keepdims=False):
         order = [*(i for i in range(x.ndim) if i not in axes), *axes]
         kept = tuple(x.shape[i] for i in range(x.ndim) if i not in axes)
         flat = tensorx.reshape(_core.permute_view(raw, tuple(order)), (*kept, _count(x, axes)))
-        out = _rows("logsumexp", flat, -1) if _on_host(x) else x.device.backend.row_op("logsumexp", flat, flat.ndim - 1)
+        out = _rows("logsumexp", flat, -1)
         if keepdims:
             out = out.reshape(tuple(1 if i in axes else s for i, s in enumerate(x.shape)))
     return _back(record("logsumexp", (x,), out, axes=axes, keepdims=builtins.bool(keepdims)), result)
@@ -403,9 +399,7 @@ def _normalise(name, x, normalized_shape, weight, bias, eps):
     if tracked:
         rstd = _core.empty((rows,), full.dtype, full.device.number)
         mean = _core.empty((rows,), full.dtype, full.device.number) if name == "layer_norm" else None
-    if not _on_host(x):
-        out = x.device.backend.normalise(name, flat, w, b, float(eps), mean, rstd)
-    elif name == "layer_norm":
+    if name == "layer_norm":
         out = _core.row_op(_core.ROW_CODES[name], flat, w, b, float(eps), mean, rstd)
     else:
         out = _core.row_op(_core.ROW_CODES[name], flat, w, None, float(eps), None, rstd)

@@ -9,8 +9,9 @@ from tensorx.errors import DTypeError
 def to_device(x, device):
     """An independent copy of x on another device."""
     if device.type == "metal" and x.dtype.name in ("float64", "complex128"):
-        raise DTypeError(f"to: {x.dtype.name} is not on Metal; pass dtype=float32 or convert with astype(tx.float32)")
-    out = _core.empty(x.shape, x.dtype, device.number)
+        narrow = "float32" if x.dtype.name == "float64" else "complex64"
+        raise DTypeError(f"to: {x.dtype.name} is not on Metal ({device}); pass dtype={narrow} or convert with astype(tx.{narrow})")
+    out = _core.empty(x.shape, x.dtype, device.number, True)
     _core.host_copy(out, x.detach())
     if x.requires_grad:
         _core.hooks.cast(x, out, "to")
