@@ -89,12 +89,13 @@ def build(source, variant="plain", compiler=None):
 def run(source, *args, variant="plain", compiler=None, env=None, timeout=50):
     """Run a driver's case; returns its output, raises AssertionError unless it succeeds."""
     program, prefix = build(source, variant, compiler)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("TENSORX_")}  # a case chooses its threads itself
     done = subprocess.run(
         [*prefix, str(program), *map(str, args)],
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1", **(env or {})},
+        env={**inherited, "TSAN_OPTIONS": "halt_on_error=1", **(env or {})},
     )
     if done.returncode or "WARNING: ThreadSanitizer" in done.stderr:
         raise AssertionError(

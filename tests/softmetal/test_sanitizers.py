@@ -1,6 +1,7 @@
 """Address and thread sanitizer work on an instrumented bridge: quiet on correct code, loud on a seeded fault."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -68,6 +69,9 @@ def test_thread(tmp_path, function, loud):
         timeout=120,
         check=False,
     )
+    if done.returncode == -signal.SIGSEGV and not done.stderr:
+        # Its runtime reports a fault of the program; it falls silently only where it cannot lay out its shadow memory.
+        pytest.skip("the thread sanitizer's runtime does not start on this system")
     assert ("data race" in done.stderr) == loud, done.stderr[-3000:]
     if loud:
         assert "driver.m" in done.stderr
