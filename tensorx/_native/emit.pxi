@@ -167,6 +167,11 @@ cdef inline void operand_done(Plan *P, tx_node *n, int k, int i) noexcept:
         reg_done(P, P.vreg[c.idx])
 
 
+cdef enum:
+    LONG_BLOCK = 65536                       # elements
+    PREFETCH_BYTES = 1 << 25                 # what a program reads and writes, from which it surely comes from memory
+
+
 cdef void plan_emit(Plan *P, bint for_reduce) noexcept:
     cdef tx_prog *g = &P.prog
     cdef int i, k, r, t, dt, rdt, isz, oc, sdt, regsize
@@ -319,8 +324,13 @@ cdef void plan_emit(Plan *P, bint for_reduce) noexcept:
     else:
         g.block = 1024 if itemmax <= 4 else (512 if itemmax == 8 else 256)
     g.slot_bytes = g.block * itemmax + 192
-    if g.numel < 65536:
+    if g.nslot == 0 and not for_reduce:
+        # nothing passes from one instruction to the next in the first cache: long runs, which the
+        # processor prefetches by itself (half the time of short ones in the second cache)
+        g.block = LONG_BLOCK
         g.npf = 0
+    elif g.numel * g.npf * itemmax < PREFETCH_BYTES:
+        g.npf = 0                            # in the third cache our prefetches cost more than they save
 
 
 cdef void plan_store(Plan *P, int i, bint half, int oc) noexcept:
