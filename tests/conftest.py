@@ -52,8 +52,26 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("device", devices, indirect=True)
 
 
+# What neither the engine's mode nor the number of threads nor the instruction set can change.
+ONCE = (
+    "tests/native/",
+    "tests/metal/",
+    "tests/test_codegen.py",
+    "tests/test_docs.py",
+    "tests/test_packaging.py",
+    "tests/test_style.py",
+    "tests/test_table.py::test_lint",
+    "tests/test_timeouts.py",
+    "tests/test_witness.py",
+    "tests/train/test_kill",
+)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Tests marked `metal` but not written over `device` need the device, too."""
+    """Marks what one mode shows for all; tests marked `metal` but not written over `device` need the device, too."""
+    for item in items:
+        if item.nodeid.startswith(ONCE):
+            item.add_marker("once")
     marked = [item for item in items if item.get_closest_marker("metal")]
     if not marked:
         return
