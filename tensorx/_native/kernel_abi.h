@@ -133,7 +133,7 @@ typedef struct tx_kernels {
     tx_red red[TX_NRED][TX_NDT];     /* by source dtype; halves are NULL/ok=0 (engine converts to f32) */
     tx_rows rows[2];
     const void *gemm;       /* see gemm_abi.h; NULL where absent */
-    const void *extra;      /* reserved */
+    const void *extra;      /* see step_abi.h: tx_steps */
     tx_move2_fn move2[5];   /* by item size, as move */
 } tx_kernels;
 

@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include "kernel_abi.h"
+#include "step_kernels.h"
 #include "tx_units.h"
 
 #define TX_STRING2(x) #x
@@ -23,6 +24,7 @@ static void fill(void)
     kernels.table_hash = TX_TABLE_HASH;
     kernels.isa = TX_ISA;
     kernels.ew = elementwise;
+    kernels.extra = &tx_step_table;
     TX_FILL_UNITS(&kernels, elementwise);
 }
 #endif
