@@ -164,6 +164,8 @@ def _python_array(obj, dtype):
         raise ShapeError(f"asarray: nested sequences must have equal lengths: {error}") from None
     except OverflowError as error:
         raise OverflowError(f"asarray: {error}") from None
+    if array.dtype.kind == "f" and array.size and (dtype is None or dtype.kind in "iu") and bool((np.abs(array) >= 2.0**63).any()):
+        array = _large_integers(np, obj, array)
     if array.dtype == object and array.size and builtins.all(isinstance(v, int) for v in array.reshape(-1).tolist()):
         raise OverflowError(f"asarray: the integers of {type(obj).__name__} do not fit in 64 bits")
     if array.dtype == object or array.dtype.kind not in "biufc":
@@ -175,6 +177,17 @@ def _python_array(obj, dtype):
         else:
             dtype = dtype_from(array.dtype)
     return _checked_array(np, array, dtype), dtype
+
+
+def _large_integers(np, obj, array):
+    """Integers from 2**63 on beside smaller ones, which NumPy makes float64: kept exact where all are integers."""
+    items = np.asarray(obj, dtype=object)
+    if not builtins.all(isinstance(v, int) for v in items.reshape(-1).tolist()):
+        return array
+    low, high = builtins.min(items.reshape(-1)), builtins.max(items.reshape(-1))
+    if low < 0 or high >= 2**64:
+        raise OverflowError(f"asarray: the integers from {low} to {high} do not fit in one 64-bit type")
+    return items.astype(np.uint64)
 
 
 def _holds_numpy(obj, np):
