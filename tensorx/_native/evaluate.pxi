@@ -280,6 +280,7 @@ cdef int ensure(tx_node *n) except -1:
                 if top == cap:
                     stack = grow_stack(stack, small, &cap)
                 stack[top] = P.need
+                P.blocker = NULL
                 top += 1
             else:
                 settle_need(P, rc, r, &tries)

@@ -63,7 +63,7 @@ static char *txg_slot_take(txg_job *q, int *which)
 
 static int txg_stop(txg_job *q)
 {
-    if (tx_cancel_requested())
+    if (tx_cancel_requested() || tx_poll_stop())
         __atomic_store_n(&q->cancelled, 1, __ATOMIC_RELAXED);
     return __atomic_load_n(&q->cancelled, __ATOMIC_RELAXED);
 }

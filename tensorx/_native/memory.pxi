@@ -1,14 +1,21 @@
 # Counters, limits and the recorder's hooks.
 
+cdef extern from "Python.h":
+    int PyGC_Enable()
+    int PyGC_Disable()
+
+cdef class Recorder                          # explain.pxi
 cdef bint g_recording = False
-cdef object g_recorder = None                # object with site(op), alloc(...), free(...)
+cdef Recorder g_recorder = None              # explains allocations
 
 
-def set_recorder(recorder):
-    """Installs the object that explains allocations, or None."""
+def set_recorder(Recorder recorder):
+    """Installs the object that explains allocations, or None; returns the one before."""
     global g_recorder, g_recording
+    old = g_recorder
     g_recorder = recorder
     g_recording = recorder is not None
+    return old
 
 
 cdef void *record_site(str op) except? NULL:
@@ -16,49 +23,73 @@ cdef void *record_site(str op) except? NULL:
     cdef object site
     if g_recorder is None:
         return NULL
-    site = g_recorder.site(op)
-    if site is None:
-        return NULL
+    site = g_recorder.site()
     Py_INCREF(site)
     return <void *>site
 
 
 cdef int record_alloc(tx_storage *s, str op, str reason, void *site=NULL) except -1:
     """Tells the recorder of a new storage."""
-    cdef object token
     if not g_recording or g_recorder is None:
         return 0
-    if site == NULL:
-        where = g_recorder.site(op)
-    else:
-        where = <object>site
-    token = g_recorder.alloc(s.serial, g_devices[s.device], s.nbytes, op, where, reason)
-    if token is not None:
-        Py_INCREF(token)
-        s.site = <void *>token
+    g_recorder.on_alloc(s, op, g_recorder.site() if site == NULL else <object>site, reason)
     return 0
 
 
 cdef void record_free(tx_storage *s) noexcept:
-    cdef object token = <object>s.site
-    Py_DECREF(token)
-    s.site = NULL
-    if g_recorder is not None:
-        try:
-            g_recorder.free(s.serial, token)
-        except Exception as e:
-            sys_unraisable(e, "recording a release")
+    """A storage goes: the recorder that knows it, or the one that runs, is told."""
+    cdef object token
+    if s.site != NULL:
+        token = <object>s.site
+        s.site = NULL
+        Py_DECREF(token)
+        if g_recorder is not None and (<Token>token).owner is g_recorder:
+            g_recorder.on_free(s, token)
+            return
+    if g_recording:
+        g_recorder.on_free(s, None)
 
 
 cdef int record_program(Plan *P) except -1:
-    """One record per output of a program that got memory of its own, with the reason why
-    nothing could be reused."""
+    """One record per output of a program: memory of its own, with the reason why nothing could
+    be reused, or what it took over. No Python code runs in here (it could let other threads
+    in), so the names of holders are looked up later."""
     cdef int i
+    cdef int on = PyGC_Disable()
     cdef tx_node *n
-    for i in range(P.norder):
-        if P.ost[i] != NULL and P.donor[i] < 0:
+    cdef Token token
+    global g_named
+    g_named = None
+    try:
+        for i in range(P.norder):
+            if P.ost[i] == NULL:
+                continue
             n = P.order[i]
-            record_alloc(P.ost[i], op_name(n.kind, n.op), no_donor_reason(P, i), n.site)
+            site = g_recorder.site() if n.site == NULL else <object>n.site
+            if P.donor[i] < 0:
+                token = g_recorder.on_alloc(P.ost[i], op_name(n.kind, n.op), site, no_donor_reason(P, i))
+                if g_blame or g_named is not None:
+                    g_recorder.blamed.append((token, g_blame, g_named))
+                    g_named = None
+            else:
+                g_recorder.on_reuse(P.ost[i], op_name(n.kind, n.op), site)
+    finally:
+        if on:
+            PyGC_Enable()
+    return 0
+
+
+cdef uint64_t g_blame = 0                    # storage whose holders kept it from being reused, or 0
+
+
+cdef int record_names() except -1:
+    """Looks up who holds what could not be reused. Python code runs."""
+    if g_recorder is not None and g_recorder.blamed:
+        blamed = g_recorder.blamed
+        g_recorder.blamed = []
+        if g_recorder.name is not None:
+            for token, serial, tensor in blamed:
+                g_recorder.name(token, serial, tensor)
     return 0
 
 
@@ -71,6 +102,8 @@ cdef str no_donor_reason(Plan *P, int i):
     cdef int li
     cdef str why = "no dead operand"
     cdef int rank = 0, r
+    global g_blame
+    g_blame = 0
     if n.flags & TX_N_LEFT and n.saves and not n.handles:
         return saver_text(n) + ": stored now, as an operand changes or it is needed again"
     if n.kind == TX_CAST and n.inp[0] != NULL and n.inp[0].dtype == n.dtype:
@@ -100,7 +133,7 @@ cdef str no_donor_reason(Plan *P, int i):
             text = saver_text(q)
         elif q.handles > 0:
             r = 4
-            text = f"shared by: {q.handles} live handle{'s' if q.handles > 1 else ''}" + holder_text(q)
+            text = f"shared by: {q.handles} live handle{'s' if q.handles > 1 else ''}"
         elif tx_st_owners(s) > 1:
             r = 4
             text = f"shared by: {tx_st_owners(s) - 1} other view{'s' if tx_st_owners(s) > 2 else ''} or alias"
@@ -116,14 +149,8 @@ cdef str no_donor_reason(Plan *P, int i):
         if r > rank:
             rank = r
             why = text
+            g_blame = s.serial if r >= 3 else 0
     return why
-
-
-cdef str holder_text(tx_node *q):
-    if g_recorder is None:
-        return ""
-    names = g_recorder.names_of(<uintptr_t>q)
-    return f" ({names})" if names else ""
 
 
 def storage_key(Tensor x):

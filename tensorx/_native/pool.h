@@ -89,6 +89,22 @@ static volatile int tx_cancel;
 static inline int tx_cancel_requested(void) { return __atomic_load_n(&tx_cancel, __ATOMIC_RELAXED); }
 TX_API void tx_cancel_set(int on) { __atomic_store_n(&tx_cancel, on, __ATOMIC_RELAXED); }
 
+/* The thread that called a long job looks now and then whether it should stop (a signal came):
+ * the function is set around the job, in that thread alone. */
+#define TX_POLL_US 50000.0
+static __thread int (*tx_poll_fn)(void);
+static __thread double tx_poll_at;
+static inline int tx_poll_stop(void)
+{
+    if (TX_LIKELY(!tx_poll_fn))
+        return 0;
+    double now = tx_now_us();
+    if (now < tx_poll_at)
+        return 0;
+    tx_poll_at = now + TX_POLL_US;
+    return tx_poll_fn();
+}
+
 /* ---- parking: sleep while *word == seen ---------------------------------- */
 #ifdef TX_POOL_FUTEX
 TX_COLD void tx_park(uint32_t *word, uint32_t seen)

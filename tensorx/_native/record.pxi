@@ -98,11 +98,15 @@ def new_leaf(Tensor x):
     return leaf_meta(x)
 
 
+cdef object g_named = None                   # the tensor whose gradient saver_text speaks of
+
 cdef str saver_text(tx_node *q):
     """Which op keeps a value, and for the gradient of what: for explanations of allocations."""
     cdef tx_save *v = q.saved
     cdef Node n
     cdef int k
+    global g_named
+    g_named = None
     while v != NULL and v.owner == NULL:
         v = v.next
     if v == NULL:
@@ -117,14 +121,11 @@ cdef str saver_text(tx_node *q):
             if n.plan.wanted[k] != n.plan.pos[v - &n.val[0]]:
                 k = n.plan.wanted[k]
                 break
-    name = None
     for i in range(n.plan.nwanted):
         if n.plan.wanted[i] == k and n.targets is not None and type(n.targets[i]) is Meta:
             t = (<Meta>n.targets[i]).handle
-            t = None if t is None else t()
-            if t is not None and g_recorder is not None:
-                name = g_recorder.names_of(<uintptr_t>(<Tensor>t).n)
-    return f"saved by {n.name} for the gradient of {name or f'operand {k + 1}'}"
+            g_named = None if t is None else t()
+    return f"saved by {n.name} for the gradient of operand {k + 1}"
 
 
 cdef object target_of(Tensor x):

@@ -142,7 +142,7 @@ cdef int wait_for_body(tx_storage *s, bint to_write) except -1:
     cdef unsigned long other
     cdef int steps
     if at < 0:
-        return 1
+        return 0
     if g_marks[at].body == LOST:
         raise ThreadingError("the storage was being written by another thread when this process was forked: "
                              "its values are lost here; compute them anew")
