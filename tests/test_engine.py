@@ -459,3 +459,19 @@ def test_modes_are_context_local():
 
     assert seen == [os.environ.get("TENSORX_EAGER", "") in ("", "0")]
     assert _core.is_pending(fresh() + 1.0)
+
+
+def test_item_of_a_pending_value_needs_no_memory_and_changes_nothing(rng):
+    with tx.deferred(True):
+        a, b = tx.tensor([1.5]), tx.tensor([[2.25]])
+        with tx.memory.measure() as m:
+            assert (a + b).item() == 3.75
+        assert m.bytes == 0
+        c = a * b
+        alias = c.alias()
+        assert c.item() == 3.375 == alias.item()
+        d = a - b
+        assert d.item() == -0.75
+        a.add_(1.0)
+        assert d.item() == -0.75  # the value from before the write
+        assert (a - b).item() == 0.25

@@ -142,6 +142,7 @@ cdef int evaluate_program(Plan *P, tx_node *root, tx_node *dst) except -1:
     P.rawhalf = P.norder == 1 and root.kind == TX_CAST and root.inp[0].dtype == root.dtype and tx_is_half(root.dtype)
     plan_mark_outputs(P)
     plan_last_reads(P)
+    plan_late_root(P)
     plan_domain(P, NULL, 0, -1)
     rc = plan_outputs(P, 0)
     if rc != DONE:
@@ -232,6 +233,28 @@ cdef int evaluate_one(tx_node *n) except -1:
     return 1
 
 
+cdef bint peek_one(tx_node *n, tx_scalar *out) noexcept:
+    """The value of a pending op over leaves, of one element, that nobody but the asking handle holds:
+    computed without memory for it (the handle mostly dies next). False where that is not so."""
+    cdef const void *src[4]
+    cdef unsigned mask = 0
+    cdef int k
+    cdef tx_node *q
+    if n.refs != 1 or n.device != 0 or n.flags & TX_N_BUSY or g_recording or tx_is_half(n.odtype) or tx_is_half(n.dtype):
+        return False
+    for k in range(n.nin):
+        q = n.inp[k]
+        if q == NULL:
+            src[k] = &n.sc[k]
+            mask |= <unsigned>1 << k
+        elif q.kind != TX_LEAF or q.st.writing:
+            return False
+        else:
+            src[k] = q.st.ptr + q.offset * tx_item_size[q.dtype]
+    K.ew[<int>n.op * TX_NDT + n.odtype](out, src, 1, mask)
+    return True
+
+
 cdef int ensure(tx_node *n) except -1:
     """Makes n a leaf. Iterative: prerequisites go onto a stack of our own."""
     cdef tx_node *small[32]
@@ -257,6 +280,7 @@ cdef int ensure(tx_node *n) except -1:
                 P.need = r.inp[0]
                 rc = NEED
             elif r.flags & TX_N_BUSY:
+                P.blocker = NULL
                 rc = WAIT
             elif r.kind == TX_LAZY:
                 lazy_evaluate(r)
@@ -280,7 +304,6 @@ cdef int ensure(tx_node *n) except -1:
                 if top == cap:
                     stack = grow_stack(stack, small, &cap)
                 stack[top] = P.need
-                P.blocker = NULL
                 top += 1
             else:
                 settle_need(P, rc, r, &tries)

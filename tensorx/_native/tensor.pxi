@@ -202,6 +202,9 @@ cdef class Tensor:
         cdef tx_node *n = self.n
         if n.numel != 1:
             raise ShapeError(f"item: needs exactly one element, this tensor has shape {shape_of(n)}; index it first or use tolist()")
+        cdef tx_scalar value
+        if n.kind == TX_EW and peek_one(n, &value):
+            return number_at(<char *>&value, n.dtype)
         if n.kind != TX_LEAF:
             ensure(n)
         if n.device != 0 or n.st.writing:
@@ -440,11 +443,13 @@ cdef int host_writable(tx_node *n) except -1:
     return 0
 
 
-cdef object element(tx_node *n, int64_t at):
+cdef inline object element(tx_node *n, int64_t at):
     """One element of a leaf as a Python number; at: its position in elements."""
-    cdef char *p = n.st.ptr + at * tx_item_size[n.dtype]
+    return number_at(n.st.ptr + at * tx_item_size[n.dtype], n.dtype)
+
+
+cdef object number_at(char *p, int dt):
     cdef float f[1]
-    cdef int dt = n.dtype
     if dt == TX_F32: return <double>(<float *>p)[0]
     if dt == TX_F64: return (<double *>p)[0]
     if dt == TX_I64: return (<int64_t *>p)[0]
