@@ -185,7 +185,7 @@ cdef int plan_collect(Plan *P) noexcept:
     rc = plan_walk(P, P.root)
     if rc != DONE:
         return rc
-    if not P.linear or P.dst != NULL or P.nojoin:
+    if not P.linear or P.nojoin or (P.dst != NULL and (P.root.device != 0 or is_passed_on(P.root))):
         return DONE
     # values that wait for the same memory are computed in the same pass, so that it can be
     # taken over by one of them
@@ -493,6 +493,17 @@ cdef void plan_last_reads(Plan *P) noexcept:
 cdef inline bint is_passed_on(tx_node *n) noexcept:
     """The value has the register of its operand."""
     return n.kind == TX_MOVE or (n.kind == TX_CAST and (n.inp[0].dtype == n.dtype or tx_is_half(n.inp[0].dtype)))
+
+
+cdef void plan_late_root(Plan *P) noexcept:
+    """The root is written over memory that values after it in the program still read: it is stored at the end."""
+    cdef int i
+    if P.dst == NULL:
+        return
+    for i in range(P.nleaf):
+        if P.leaves[i].st == P.dst.st and P.lread[i] > P.root.idx:
+            P.late[P.root.idx] = 1
+            return
 
 
 cdef bint can_donate(Plan *P, int li, int64_t nbytes) noexcept:
