@@ -45,6 +45,7 @@ from tensorx import random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tensorx import nn
+from tensorx import optim
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

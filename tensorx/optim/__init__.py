@@ -1,0 +1,34 @@
+"""Optimizers: each reads like the formula in its paper; the engine makes one pass over memory of a step.
+
+>>> import tensorx as tx
+>>> w = tx.asarray([3.0]).requires_grad_()
+>>> optimizer = tx.optim.SGD([w], lr=0.1, momentum=0.9)
+>>> for _ in range(3):
+...     optimizer.zero_grad()
+...     loss = (w * w).sum()
+...     loss.backward()
+...     optimizer.step()
+>>> optimizer.last_step.with_grad, optimizer.last_step.total
+(1, 1)
+"""
+
+from __future__ import annotations
+
+from tensorx.optim import lr_scheduler
+from tensorx.optim.adadelta import Adadelta
+from tensorx.optim.adagrad import Adagrad
+from tensorx.optim.adam import Adam, AdamW
+from tensorx.optim.adamax import Adamax
+from tensorx.optim.lbfgs import LBFGS
+from tensorx.optim.lion import Lion
+from tensorx.optim.nadam import NAdam
+from tensorx.optim.optimizer import LastStep, Optimizer
+from tensorx.optim.radam import RAdam
+from tensorx.optim.rmsprop import RMSprop
+from tensorx.optim.rprop import Rprop
+from tensorx.optim.sgd import SGD
+
+__all__ = [
+    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LastStep", "Lion", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop",
+    "lr_scheduler",
+]  # fmt: skip
