@@ -41,7 +41,7 @@ from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set
 from tensorx.inspection import __array_namespace_info__
 from tensorx.tensor import astype
 from tensorx import autograd
-from tensorx import random
+from tensorx import fft, linalg, random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tensorx import nn

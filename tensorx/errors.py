@@ -17,6 +17,7 @@ __all__ = [
     "DeviceNotFoundError",
     "GradientError",
     "InplaceError",
+    "LinAlgError",
     "MetalError",
     "MissingKernelError",
     "OutOfMemoryError",
@@ -32,6 +33,10 @@ class TensorxError(Exception):
 
 class ShapeError(TensorxError, ValueError):
     """Shapes, axes or sizes do not fit the op."""
+
+
+class LinAlgError(TensorxError, ValueError):
+    """A matrix without what was asked for: a singular one has no inverse, an indefinite one no Cholesky factor."""
 
 
 class AxisError(ShapeError, IndexError):

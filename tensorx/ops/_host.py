@@ -1,0 +1,50 @@
+"""Ops that NumPy carries out, on views of the tensors' own memory."""
+
+from __future__ import annotations
+
+from tensorx import _core, dtypes
+from tensorx.dtypes import dtype_from
+from tensorx.errors import DeviceMismatchError, DTypeError
+from tensorx.ops import creation
+
+
+def array(x):
+    """The values as a read-only NumPy view, on any device; bfloat16 as float32 (a copy)."""
+    import numpy as np
+
+    x = x.detach()
+    if x.dtype is dtypes.bfloat16:
+        x = _core.cast(x, dtypes.float32)
+    return np.asarray(_core.reader(x))
+
+
+def tensor(values, like, dtype=None):
+    """An independent tensor on the device of another one, with the values of a NumPy array."""
+    import numpy as np
+
+    values = np.asarray(values)
+    dtype = dtype_from(values.dtype) if dtype is None else dtype
+    return creation.asarray(values, dtype=dtype, device=like.device, copy=True)
+
+
+def floating(op, x, kinds="fc"):
+    """x, which must be a tensor of floating-point numbers, in a dtype that NumPy computes in, and the dtype to go back to."""
+    if not isinstance(x, _core.Tensor):
+        raise DTypeError(f"{op}: expected a tensor, got {type(x).__name__}; use tx.asarray")
+    if x.dtype.kind not in kinds:
+        what = {"fc": "floating-point", "f": "real floating-point", "c": "complex"}[kinds]
+        raise DTypeError(f"{op}: needs {what} numbers, got {x.dtype.name}; convert with astype")
+    return (_core.cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x), x.dtype
+
+
+def back(x, dtype):
+    """A result computed in float32 for a half, in the half's dtype."""
+    return _core.cast(x, dtype) if dtype.itemsize == 2 and x.dtype is dtypes.float32 else x
+
+
+def one_device(op, *tensors):
+    """All operands lie on one device."""
+    for k, t in enumerate(tensors[1:], 2):
+        if t.device is not tensors[0].device:
+            raise DeviceMismatchError(f"{op}: operand 1 is on {tensors[0].device} and operand {k} on {t.device}; all operands must be on "
+                                      f"one device: move one with .to({str(tensors[0].device)!r})")
