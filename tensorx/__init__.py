@@ -46,6 +46,7 @@ from tensorx.random import manual_seed, rand, randint, randn, randperm
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tensorx import nn
 from tensorx import optim
+from tensorx import train
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -14,11 +14,12 @@
 
 from __future__ import annotations
 
-from tensorx.optim import lr_scheduler
+import tensorx.optim.lr_scheduler as lr_scheduler
 from tensorx.optim.adadelta import Adadelta
 from tensorx.optim.adagrad import Adagrad
 from tensorx.optim.adam import Adam, AdamW
 from tensorx.optim.adamax import Adamax
+from tensorx.optim.clipping import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tensorx.optim.lbfgs import LBFGS
 from tensorx.optim.lion import Lion
 from tensorx.optim.nadam import NAdam
@@ -30,5 +31,5 @@ from tensorx.optim.sgd import SGD
 
 __all__ = [
     "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LastStep", "Lion", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop",
-    "lr_scheduler",
+    "clip_grad_norm_", "clip_grad_value_", "get_total_norm", "lr_scheduler",
 ]  # fmt: skip
