@@ -475,3 +475,22 @@ def test_item_of_a_pending_value_needs_no_memory_and_changes_nothing(rng):
         a.add_(1.0)
         assert d.item() == -0.75  # the value from before the write
         assert (a - b).item() == 0.25
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float16", "float32", "float64", "complex128"])
+def test_copies_between_layouts(dtype, rng):
+    """Large strided copies go by tiles: every kind of axis order, sign, step and broadcast."""
+    for shape in [(70, 65), (3, 64, 129), (2, 3, 40, 37), (1, 5000, 1), (4097,), (9, 1, 8, 7, 11), (4096, 2), (2, 4096)]:
+        a = rng.integers(0, 100, size=tuple(2 * n for n in shape)).astype(dtype)
+        x = tx.from_numpy(a)
+        for _ in range(8):
+            axes = tuple(rng.permutation(len(shape)).tolist())
+            index = tuple(slice(None, None, int(rng.choice([1, 2, -1, -2]))) for _ in shape)
+            v, w = tx.permute_dims(x, axes)[index], a.transpose(axes)[index]
+            assert np.array_equal(v.contiguous().numpy(), w)
+            out = tx.permute_dims(tx.zeros(tuple(w.shape[k] for k in axes), dtype=v.dtype), tuple(np.argsort(axes).tolist()))
+            out.copy_(v)
+            assert np.array_equal(out.numpy(), w)
+            back = tx.flip(out)
+            back.copy_(v[:, :1] if w.ndim > 1 else v[:1])
+            assert np.array_equal(out.numpy(), np.broadcast_to(w[:, :1] if w.ndim > 1 else w[:1], w.shape)[(slice(None, None, -1),) * w.ndim])

@@ -17,6 +17,7 @@ cdef extern from "kernel_abi.h" nogil:
     ctypedef void (*tx_cast_fn)(void *, const void *, ptrdiff_t) noexcept nogil
     ctypedef void (*tx_round_fn)(float *, ptrdiff_t) noexcept nogil
     ctypedef void (*tx_move_fn)(void *, ptrdiff_t, const void *, ptrdiff_t, ptrdiff_t) noexcept nogil
+    ctypedef void (*tx_move2_fn)(void *, ptrdiff_t, ptrdiff_t, const void *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t) noexcept nogil
     ctypedef struct tx_red_state:
         int64_t index
     ctypedef struct tx_red:
@@ -38,6 +39,7 @@ cdef extern from "kernel_abi.h" nogil:
         tx_cast_fn cast[15][15]
         tx_round_fn round_half[2]
         tx_move_fn move[5]
+        tx_move2_fn move2[5]
         tx_red red[10][15]
         tx_rows rows[2]
         const void *gemm
@@ -161,6 +163,9 @@ cdef extern from "overlap.h" nogil:
     int tx_views_overlap(int, const int64_t *, const int64_t *, int64_t, int64_t,
                          int, const int64_t *, const int64_t *, int64_t, int64_t)
     int tx_view_overlaps_itself(int, const int64_t *, const int64_t *)
+
+cdef extern from "copy_nd.h" nogil:
+    void tx_copy_nd(int, const int64_t *, char *, const int64_t *, const char *, const int64_t *, int, tx_move2_fn)
 
 cdef extern from "vm.h" nogil:
     enum:

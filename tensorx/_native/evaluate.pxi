@@ -70,20 +70,53 @@ cdef void plan_commit(Plan *P) noexcept:
 
 # ---- evaluation ------------------------------------------------------------------------------
 
+cdef bint is_strided_copy(Plan *P) noexcept:
+    """The program is one copy between different layouts."""
+    cdef tx_node *q
+    if P.norder != 1 or P.nleaf != 1 or P.root.kind != TX_CAST or P.root.numel < COPY_MIN:
+        return False
+    q = P.leaves[0]
+    return (q.dtype == P.root.dtype and q.ndim == P.root.ndim and tx_same_shape(q.ndim, q.shape, P.root.shape)
+            and not tx_same_strides(q.ndim, q.shape, q.strides, P.root.strides if P.dst == NULL else P.dst.strides))
+
+
+cdef void strided_copy(Plan *P) noexcept nogil:
+    cdef tx_node *n = P.root
+    cdef tx_node *q = P.leaves[0]
+    cdef int isz = tx_item_size[n.dtype], log2 = tx_item_log2[n.dtype]
+    if P.dst != NULL:
+        tx_copy_nd(n.ndim, n.shape, P.dst.st.ptr + P.dst.offset * isz, P.dst.strides,
+                   q.st.ptr + q.offset * isz, q.strides, log2, K.move2[log2])
+    else:
+        tx_copy_nd(n.ndim, n.shape, P.ost[0].ptr, n.strides, q.st.ptr + q.offset * isz, q.strides, log2, K.move2[log2])
+
+
+cdef enum:
+    COPY_MIN = 4096                          # elements from which a copy is worth tiles
+
+
 cdef int plan_execute(Plan *P) except -1:
     """Runs the program; without the GIL where it takes long."""
     cdef tx_prog *g = &P.prog
+    cdef bint copies
     global g_hold_imm
     cdef bint hold = g_hold_imm
     if g.numel == 0:
         return 0
+    copies = is_strided_copy(P)
     if <double>g.numel * g.ns_per_elem < LONG_NS:
-        tx_run(g)
+        if copies:
+            strided_copy(P)
+        else:
+            tx_run(g)
         return 0
     plan_mark(P, 1)
     g_hold_imm = False                       # it speaks of this thread's op alone
     with nogil:
-        tx_run(g)
+        if copies:
+            strided_copy(P)
+        else:
+            tx_run(g)
     g_hold_imm = hold
     plan_mark(P, -1)
     return 0
