@@ -77,6 +77,7 @@ cdef int random_begin(tx_node *n, str op) except -1:
             break
         wait_for_others(NULL)
     host_ready(n)
+    host_writable(n)
     return 0
 
 
@@ -132,6 +133,7 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
     random_begin(n, op)
     job.out = n.st.ptr + n.offset * tx_item_size[n.dtype]
     n.refs += 1
+    note_write(n.st, op)
     n.st.version += 1
     if tx_random_ns(&job) < LONG_NS:
         tx_random_run(&job)
