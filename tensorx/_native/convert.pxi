@@ -243,7 +243,7 @@ def full_like_scalar(tuple shape, value, DType dtype, int device=0):
         if value == 0 and device == 0 and not (isinstance(value, float) and str(value)[0] == "-"):
             memset(t.n.st.ptr, 0, t.n.st.nbytes)
         else:
-            fill_scalar(t.n, value, "full")
+            fill_scalar(t.n, bool(value) if dtype.code == TX_BOOL else value, "full")
             t.n.st.version = 0
     return t
 

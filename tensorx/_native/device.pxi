@@ -334,7 +334,7 @@ cdef int device_copy(tx_node *out, Tensor x) except -1:
     """The value of x in the fresh C-ordered leaf out, computed straight into it where pending."""
     node_write(out, x.n, "copy")
     out.st.version = 0
-    return 0
+    return flush_readers(out.st, NULL)       # x itself may live on as a copy of it
 
 
 cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double eps, object mean, object rstd):

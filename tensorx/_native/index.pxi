@@ -171,7 +171,8 @@ cdef Tensor index_tensor(object it, int device, str op):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         raise bad_index(it)
-    return borrowed(array)
+    t = borrowed(array)
+    return wrap(node_to_device(t.n, device)) if device else t
 
 
 cdef object plain_list(object seq):

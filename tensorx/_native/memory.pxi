@@ -107,7 +107,7 @@ cdef str no_donor_reason(Plan *P, int i):
     if n.flags & TX_N_LEFT and n.saves and not n.handles:
         return saver_text(n) + ": stored now, as an operand changes or it is needed again"
     if n.kind == TX_CAST and n.inp[0] != NULL and n.inp[0].dtype == n.dtype:
-        return "a copy"
+        return g_copy_reason or "a copy"
     if P.reducing:
         return "evaluated on the way to a reduction"
     for li in range(P.nleaf):
@@ -202,6 +202,11 @@ def storage_count():
     """Number of storages alive, after releasing what is due."""
     drain()
     return g_live_count
+
+
+def free_released():
+    """Gives back the memory of storages that were released since the last op or allocation."""
+    drain()
 
 
 def cpu_stats():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["devices", "doctor", "is_available", "open", "stats", "unavailable_reason"]
+__all__ = ["devices", "doctor", "is_available", "kernel", "open", "stats", "unavailable_reason"]
 
 _lock = threading.RLock()
 _first: dict = {}  # registry id -> the device that a name without a number means
@@ -148,3 +148,24 @@ def doctor() -> dict:
             counters = device.backend.counters()
             facts[f"{device.name} in use"] = {**counters, "features": device.backend.inst.features()}
     return facts
+
+
+def kernel(source, args="x", *, writes=None, name="kernel", header="", elementwise=False):
+    """A Metal kernel from MSL text, for :class:`tensorx.InplaceOp`, :class:`tensorx.CustomOp` or a call of its own.
+
+    args: the names of its arguments, tensors or Python numbers (``float`` and ``long`` in MSL); writes: those that it writes,
+    the first by default. With ``elementwise=True`` the source is one statement (or several) about the element of each
+    argument, for any layout, other arguments broadcast to the written one: ``"x += y"``. Otherwise it is the body of a kernel
+    that sees a pointer per tensor (C order), ``x_size``, and the position ``tid`` (uint3) in the grid, by default one thread per
+    element of what is written; ``threads``, ``tg`` and ``lane`` are the size of the grid, the threadgroup and the thread in it.
+
+    bool tensors are uchar, bfloat16 ones ushort in memory; elementwise sources see bool and float. The text is compiled at
+    its first use, once per dtypes and layouts, with safe math; MetalError carries the compiler's message.
+
+    >>> import tensorx as tx
+    >>> tx.metal.kernel("x += y", "x, y", elementwise=True, name="add-into")
+    <metal kernel 'add-into': x, y>
+    """
+    from .user_kernel import MetalKernel
+
+    return MetalKernel(source, args, writes, name, header, elementwise)

@@ -103,6 +103,7 @@ class Backend:
 
     def stats(self) -> dict[str, Any]:
         """The counters of tx.memory.stats, and the driver's own figure."""
+        _core.free_released()
         s = self._inst.stats() if self._inst is not None else {}
         return {
             "live": self._live,
