@@ -11,10 +11,19 @@
 
 from __future__ import annotations
 
+import enum
+
 from tensorx import _core
 from tensorx.device import device as _device
 
 __all__ = ["from_dlpack"]
+
+
+class DLDeviceType(enum.IntEnum):
+    """Kinds of devices, as DLPack numbers them."""
+
+    CPU = 1
+    METAL = 8
 
 
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
@@ -36,18 +45,32 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
 
 def __dlpack_device__(self):
     """(device type, device number) of DLPack."""
-    return (1, 0) if self.device.type == "cpu" else (8, self.device.ordinal)
+    return (DLDeviceType.CPU, 0) if self.device.type == "cpu" else (DLDeviceType.METAL, self.device.ordinal)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """A tensor on the memory of x (any object with ``__dlpack__``), or an independent one with copy=True.
 
-    Read-only memory gives a read-only tensor. copy=False raises where a copy would be needed. Raises BufferError for
-    memory that this process cannot share.
+    Read-only memory gives a read-only tensor. device is the one of x unless given. copy=False raises ValueError where a
+    copy would be needed. Raises BufferError for memory that this process cannot share, AttributeError for an object
+    without ``__dlpack__``.
+
+    >>> import numpy as np
+    >>> import tensorx as tx
+    >>> tx.from_dlpack(np.arange(3.0)).dtype
+    tensorx.float64
     """
     target = None if device is None else _device(device)
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
+        raise AttributeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
+    if isinstance(x, _core.Tensor):
+        if x.requires_grad:
+            raise BufferError("from_dlpack: the tensor requires grad and the result would not: use x.detach()")
+        if target is not None and target is not x.device:
+            if copy is False:
+                raise ValueError(f"from_dlpack: copy=False, but moving from {x.device} to {target} needs a copy")
+            return x.to(target)
+        return x.copy() if copy else x.detach()
     kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
     if copy is False and target is not None and (target.type == "cpu") != (int(kind) == 1):
         raise ValueError(f"from_dlpack: copy=False, but moving to {target} needs a copy")

@@ -202,6 +202,8 @@ def _holds_numpy(obj, np):
 def _checked_array(np, obj, dtype):
     """obj as a NumPy array that converts to dtype without a surprise: integers out of range are errors."""
     array = np.asarray(obj)
+    if array.dtype == object and isinstance(obj, int):
+        raise OverflowError(f"asarray: the integer {obj} does not fit in 64 bits")
     if dtype.kind in "iu" and array.size and array.dtype.kind in "iu":
         info = dtypes.iinfo(dtype)
         low, high = int(array.min()), int(array.max())
