@@ -61,7 +61,7 @@ def _trained_elsewhere(params):
     own = {id(p) for p in params}
     shapes = sorted(p.shape for p in params)
     best = None
-    for module in [o for o in gc.get_objects() if isinstance(o, Module)]:
+    for module in [o for o in gc.get_objects() if issubclass(type(o), Module)]:
         try:
             found = dict(module.named_parameters())
         except Exception:  # a module that is being built, or whose author went other ways: it is only asked for a hint

@@ -315,7 +315,7 @@ class OneCycleLR(_WithMomentum):
         if three_phase:
             self.phases = [
                 (up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                (2 * up + 1 if pct_start else up, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (float(2 * pct_start * total_steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:

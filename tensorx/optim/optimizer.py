@@ -219,7 +219,7 @@ class Optimizer:
         s = self.state_of(p, group)
         if "step" in s:
             s["step"] += 1
-        value, new = self.formula(p, -g if group.get("maximize") else g, s, group)
+        value, new = self.formula(p, g * -1.0 if group.get("maximize") else g, s, group)
         assign(p, value, s, new)
 
     def begin(self, p, group):
