@@ -44,6 +44,7 @@ from tensorx import autograd
 from tensorx import fft, linalg, random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tensorx.custom import CustomOp, InplaceOp, set_op_timeout
 from tensorx import nn
 from tensorx import optim
 from tensorx import train

@@ -206,18 +206,25 @@ cdef tx_node *node_broadcast(tx_node *n, int ndim, const int64_t *shape, str op)
 cdef tx_node *node_copy(tx_node *n, str reason) except NULL:
     """A leaf with the values of n on a storage of its own, in dense order."""
     cdef tx_node *c
-    global g_hold_imm
+    global g_hold_imm, g_copy_reason
     g_hold_imm = True
     try:
         c = node_new(TX_CAST, 0, 1, &n, NULL, n.dtype, n.dtype)
     finally:
         g_hold_imm = False
+    if g_recording:
+        g_copy_reason = reason
     try:
         ensure(c)
     except:
         node_unref(c)
         raise
+    finally:
+        g_copy_reason = None
     return c
+
+
+cdef str g_copy_reason = None                # why the copy that is being made is needed
 
 
 cdef int copy_leaf_bytes(tx_node *dst, tx_node *src) except -1:

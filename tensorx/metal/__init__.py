@@ -157,7 +157,9 @@ def kernel(source, args="x", *, writes=None, name="kernel", header="", elementwi
     the first by default. With ``elementwise=True`` the source is one statement (or several) about the element of each
     argument, for any layout, other arguments broadcast to the written one: ``"x += y"``. Otherwise it is the body of a kernel
     that sees a pointer per tensor (C order), ``x_size``, and the position ``tid`` (uint3) in the grid, by default one thread per
-    element of what is written; ``threads``, ``tg`` and ``lane`` are the size of the grid, the threadgroup and the thread in it.
+    element of what is written; ``threads`` is the size of the grid, ``tg``, ``group`` and ``lane`` are the number and size of the
+    threadgroup and the thread's number in it. Threads beyond the grid return at once, unless the source has a barrier: then it
+    compares ``tid`` with ``threads`` itself.
 
     bool tensors are uchar, bfloat16 ones ushort in memory; elementwise sources see bool and float. The text is compiled at
     its first use, once per dtypes and layouts, with safe math; MetalError carries the compiler's message.
