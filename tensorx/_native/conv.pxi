@@ -1,0 +1,95 @@
+# Convolutions: shapes here, the arithmetic in conv.h.
+
+cdef extern from "conv.h" nogil:
+    enum:
+        TXV_FORWARD, TXV_INPUT, TXV_WEIGHT
+    ctypedef struct txv_shape:
+        int32_t dtype
+        int64_t batch, groups, cin, cout
+        int64_t inp "in"[3]
+        int64_t out[3]
+        int64_t k[3]
+        int64_t stride[3]
+        int64_t pad[3]
+        int64_t dilation[3]
+    int tx_conv(int, const txv_shape *, char *, char *, char *, char *, const void *)
+
+
+cdef char *conv_bytes(Tensor t) except? NULL:
+    ensure(t.n)
+    host_ready(t.n)
+    return t.n.st.ptr + t.n.offset * tx_item_size[t.n.dtype]
+
+
+def conv(int which, Tensor a, Tensor b, bias, tuple x_shape, tuple w_shape, tuple y_shape, tuple stride, tuple padding,
+         tuple dilation, int64_t groups):
+    """One pass of a convolution over contiguous float32 or float64 tensors, without history; shapes are checked by the caller.
+
+    x_shape (N, C, *spatial), w_shape (O, C / groups, *kernel), y_shape (N, O, *out), up to three spatial axes. which 0: y of
+    a = x and b = w (plus bias); 1: the gradient of x (plus bias) of a = y and b = w; 2: the gradient of w of a = x and b = y.
+    """
+    cdef txv_shape s
+    cdef int d, off, sp = len(x_shape) - 2, rc
+    cdef int64_t shape[5]
+    cdef char *pa
+    cdef char *pb
+    cdef char *pc
+    cdef char *pbias = NULL
+    cdef const void *gemm = K.gemm
+    cdef tx_node *out
+    cdef Tensor r
+    cdef Tensor t
+    result = y_shape if which == 0 else x_shape if which == 1 else w_shape
+    s.dtype = a.n.dtype
+    s.batch = x_shape[0]
+    s.groups = groups
+    s.cin = x_shape[1]
+    s.cout = w_shape[0]
+    off = 3 - sp
+    for d in range(3):
+        if d < off:
+            s.inp[d] = s.out[d] = s.k[d] = s.stride[d] = s.dilation[d] = 1
+            s.pad[d] = 0
+        else:
+            s.inp[d] = x_shape[2 + d - off]
+            s.out[d] = y_shape[2 + d - off]
+            s.k[d] = w_shape[2 + d - off]
+            s.stride[d] = stride[d - off]
+            s.pad[d] = padding[d - off]
+            s.dilation[d] = dilation[d - off]
+    if a.n.device:
+        g_backends[a.n.device].on_host("convolution")
+    pa = conv_bytes(a)
+    pb = conv_bytes(b)
+    if bias is not None:
+        t = bias
+        pbias = conv_bytes(t)
+    for d in range(sp + 2):
+        shape[d] = result[d]
+    out = leaf_empty(a.n.device, a.n.dtype, sp + 2, shape, "convolution")
+    r = wrap(out)
+    pc = conv_bytes(r)
+    if out.numel == 0:
+        return r
+    a.n.st.reading += 1
+    b.n.st.reading += 1
+    out.st.writing += 1
+    try:
+        with nogil:
+            if which == 0:
+                rc = tx_conv(TXV_FORWARD, &s, pa, pb, pc, pbias, gemm)
+            elif which == 1:
+                rc = tx_conv(TXV_INPUT, &s, pc, pb, pa, pbias, gemm)
+            else:
+                rc = tx_conv(TXV_WEIGHT, &s, pa, pc, pb, NULL, gemm)
+    finally:
+        a.n.st.reading -= 1
+        b.n.st.reading -= 1
+        out.st.writing -= 1
+        wake_waiters()
+    if rc == 1:
+        raise oom_error(0, out.st.nbytes, "convolution workspace")
+    if rc == 2:
+        PyErr_CheckSignals()
+        raise KeyboardInterrupt()
+    return r

@@ -1,0 +1,90 @@
+# Pooling: shapes here, the arithmetic in pooling.h.
+
+cdef extern from "pooling.h" nogil:
+    enum:
+        TXP_MAX, TXP_AVG, TXP_MAX_BACK, TXP_AVG_BACK, TXP_PICK
+    ctypedef struct txp_job:
+        int32_t pas "pass"
+        int32_t dtype
+        int64_t planes
+        int64_t inp "in"[3]
+        int64_t out[3]
+        int64_t step[3]
+        const int64_t *first[3]
+        const int64_t *last[3]
+        const void *src
+        const void *scale
+        void *dst
+        int64_t *index
+    void tx_pooling(txp_job *)
+
+
+def pooling(int which, Tensor x, tuple in_shape, tuple out_shape, tuple windows, tuple step, index=None, scale=None):
+    """One pass of pooling over contiguous float32 or float64 values, without history; shapes are checked by the caller.
+
+    in_shape, out_shape: leading axes, then as many pooled ones as there are windows; windows: int64 tables (first, last) per
+    axis. which 0: (maxima, their positions); 1: averages by scale; 2: gradient of maxima at index; 3: of averages; 4: the
+    values of x at index.
+    """
+    cdef txp_job j
+    cdef int d, off, n = len(windows), lead = len(in_shape) - n
+    cdef int64_t shape[64]
+    cdef int64_t one[2]
+    cdef tx_node *out
+    cdef tx_node *pos
+    cdef Tensor r
+    cdef Tensor i = None
+    cdef Tensor t
+    one[0] = 0
+    one[1] = 1
+    if x.n.device:
+        g_backends[x.n.device].on_host("pooling")
+    j.pas = which
+    j.dtype = x.n.dtype
+    j.planes = 1
+    for d in range(lead):
+        j.planes *= in_shape[d]
+    off = 3 - n
+    for d in range(3):
+        if d < off:
+            j.inp[d] = j.out[d] = j.step[d] = 1
+            j.first[d] = &one[0]
+            j.last[d] = &one[1]
+        else:
+            j.inp[d] = in_shape[lead + d - off]
+            j.out[d] = out_shape[lead + d - off]
+            j.step[d] = step[d - off]
+            t = windows[d - off][0]
+            j.first[d] = <const int64_t *>conv_bytes(t)
+            t = windows[d - off][1]
+            j.last[d] = <const int64_t *>conv_bytes(t)
+    result = in_shape if which == 2 or which == 3 else out_shape
+    j.src = conv_bytes(x)
+    j.scale = NULL
+    if scale is not None:
+        t = scale
+        j.scale = conv_bytes(t)
+    for d in range(len(result)):
+        shape[d] = result[d]
+    out = leaf_empty(x.n.device, x.n.dtype, len(result), shape, "pooling")
+    r = wrap(out)
+    j.dst = conv_bytes(r)
+    j.index = NULL
+    if which == 0:
+        i = wrap(leaf_empty(x.n.device, TX_I64, len(result), shape, "pooling"))
+    elif index is not None:
+        i = index
+    if i is not None:
+        j.index = <int64_t *>conv_bytes(i)
+    if x.n.numel and out.numel:
+        x.n.st.reading += 1
+        out.st.writing += 1
+        with nogil:
+            tx_pooling(&j)
+        x.n.st.reading -= 1
+        out.st.writing -= 1
+        wake_waiters()
+    elif out.numel:
+        write_value(r, 0, "pooling")
+        reset_version(r)
+    return (r, i) if which == 0 else r
