@@ -24,6 +24,11 @@ def pytest_addoption(parser):
         choices=["cpu", "metal"],
         help="run the tests that use the device fixture on this device only; may be repeated",
     )
+    parser.addoption(
+        "--all-metal",
+        action="store_true",
+        help="run every test of the device fixture on metal, not only the sample that tests marked metal_sample name",
+    )
 
 
 def available_devices():
@@ -67,8 +72,23 @@ ONCE = (
 )
 
 
+def _sampled_out(item):
+    """Whether a case on metal is left to --all-metal: kernels take a while to compile, and those of every
+    row and dtype are tested in tests/metal."""
+    mark = item.get_closest_marker("metal_sample")
+    if mark is None or item.callspec.params.get("device") != "metal":
+        return False
+    keep = mark.kwargs["keep"]
+    return not keep(*(item.callspec.params[name] for name in keep.__code__.co_varnames[: keep.__code__.co_argcount]))
+
+
 def pytest_collection_modifyitems(config, items):
     """Marks what one mode shows for all; tests marked `metal` but not written over `device` need the device, too."""
+    if not config.getoption("--all-metal"):
+        left = [item for item in items if _sampled_out(item)]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if not _sampled_out(item)]
     for item in items:
         if item.nodeid.startswith(ONCE):
             item.add_marker("once")
@@ -153,6 +173,30 @@ def device(request, record_property):
     """Name of the device that the test body runs on."""
     record_property("device", request.param)
     return request.param
+
+
+@pytest.fixture
+def on_device(device):
+    """The test body runs with the device as its default, so that it need not name it."""
+    import tensorx as tx
+
+    with tx.device(device):
+        yield device
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """On metal, bodies written over the default device are left where they come to float64, which is not there."""
+    if "on_device" not in getattr(item, "fixturenames", ()) or item.callspec.params.get("device") != "metal":
+        return (yield)
+    import tensorx as tx
+
+    try:
+        return (yield)
+    except tx.DTypeError as error:
+        if "no 64-bit floating point" in str(error) or "is not on Metal" in str(error):
+            pytest.skip("float64 is not on Metal")
+        raise
 
 
 @pytest.fixture

@@ -26,6 +26,10 @@ def fresh(n=N, dtype="float32"):
     return x
 
 
+pytestmark = pytest.mark.usefixtures("on_device")
+cpu_alone = pytest.mark.metal_sample(keep=lambda: False)
+
+
 @pytest.fixture(autouse=True)
 def deferred_mode():
     with tx.deferred(True):
@@ -291,21 +295,21 @@ def test_a_deep_graph_is_freed_without_recursion():
 # ---- errors ------------------------------------------------------------------------------------------
 
 
-def test_out_of_memory_has_the_figures_and_changes_nothing():
+def test_out_of_memory_has_the_figures_and_changes_nothing(device):
     x = fresh(1000)
-    live = tx.memory.stats()["live"]
-    tx.memory.set_limit(live + 10000)
+    live = tx.memory.stats(device)["live"]
+    tx.memory.set_limit(live + 10000, device)
     try:
         with pytest.raises(tx.OutOfMemoryError, match=r"requested 400,000 bytes, live .* limit"):
             tx.ones(100000)
         with pytest.raises(MemoryError):
             y = x.reshape(1000, 1) * tx.ones(100)
             tx.eval(y)
-        assert tx.memory.stats()["live"] >= live
+        assert tx.memory.stats(device)["live"] >= live
         z = x + 1.0
         assert z[0].item() == 2.0
     finally:
-        tx.memory.set_limit(None)
+        tx.memory.set_limit(None, device)
     assert x[0].item() == 1.0
     y = None
     gc.collect()
@@ -374,6 +378,7 @@ def test_reductions_agree_with_numpy_and_with_eager(shape, axis, rng):
     np.testing.assert_array_equal(tx.max(xt).item(), a.max())
 
 
+@cpu_alone
 def test_threads_do_not_change_results(rng):
     a = tx.asarray(rng.normal(size=(600, 700)).astype(np.float32))
     old = tx.get_num_threads()
@@ -461,6 +466,7 @@ def test_modes_are_context_local():
     assert _core.is_pending(fresh() + 1.0)
 
 
+@cpu_alone  # a kernel has bits of its own, and needs memory for them
 def test_item_of_a_pending_value_needs_no_memory_and_changes_nothing(rng):
     with tx.deferred(True):
         a, b = tx.tensor([1.5]), tx.tensor([[2.25]])
@@ -482,7 +488,7 @@ def test_copies_between_layouts(dtype, rng):
     """Large strided copies go by tiles: every kind of axis order, sign, step and broadcast."""
     for shape in [(70, 65), (3, 64, 129), (2, 3, 40, 37), (1, 5000, 1), (4097,), (9, 1, 8, 7, 11), (4096, 2), (2, 4096)]:
         a = rng.integers(0, 100, size=tuple(2 * n for n in shape)).astype(dtype)
-        x = tx.from_numpy(a)
+        x = tx.asarray(a)
         for _ in range(8):
             axes = tuple(rng.permutation(len(shape)).tolist())
             index = tuple(slice(None, None, int(rng.choice([1, 2, -1, -2]))) for _ in shape)

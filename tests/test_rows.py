@@ -54,11 +54,26 @@ def on_device(dtype, device):
     return device == "cpu" or dtype not in ("float64", "complex128")
 
 
+# Their values as kernels are tested row by row in tests/metal; here it is about the engine around them.
+ON_METAL = {
+    "add", "divide", "multiply", "where", "exp", "maximum", "pow", "floor_divide", "bitwise_xor", "logical_and", "less", "tanh",
+    "clip", "abs", "sign", "conj", "isnan", "lerp", "addcmul",
+}  # fmt: skip
+ONE_DTYPE = {"add": "bfloat16", "divide": "float16", "multiply": "complex64", "pow": "int32", "floor_divide": "int8", "less": "uint64"}
+
+
+def sampled(row, dtype):
+    first = "float32" if "f" in row.kinds else dtypes_of(row)[0]
+    return row.name in ON_METAL and dtype in (first, ONE_DTYPE.get(row.name))
+
+
 CASES = [(row, dtype) for row in ROWS for dtype in dtypes_of(row)]
 IDS = [f"{row.name}-{dtype}" for row, dtype in CASES]
 each = pytest.mark.parametrize("row, dtype", CASES, ids=IDS)
+few_on_metal = pytest.mark.metal_sample(keep=lambda row: row.name in ON_METAL)
 
 
+@pytest.mark.metal_sample(keep=sampled)
 @each
 def test_fused_equals_eager_bit_for_bit(row, dtype, device):
     """The op inside a chain, over several layouts, has the bits of op-by-op evaluation."""
@@ -90,6 +105,7 @@ def test_fused_equals_eager_bit_for_bit(row, dtype, device):
         assert bits(fused) == bits(eager), layout
 
 
+@pytest.mark.metal_sample(keep=sampled)
 @each
 def test_reused_memory_holds_the_same_bits(row, dtype, device):
     """Operands that die are written over; operands that live are left alone."""
@@ -113,6 +129,7 @@ def test_reused_memory_holds_the_same_bits(row, dtype, device):
         del others
 
 
+@few_on_metal
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_sizes_around_block_boundaries(row, device):
     dtype = "float32" if "f" in row.kinds else "int32" if "i" in row.kinds else dtypes_of(row)[0]
@@ -126,6 +143,7 @@ def test_sizes_around_block_boundaries(row, device):
         assert bits(got) == want[: n * item]
 
 
+@few_on_metal
 @pytest.mark.parametrize("row", [r for r in ROWS if "f" in r.kinds and r.arity > 1 and not r.masks], ids=lambda r: r.name)
 def test_python_scalars_equal_tensors_of_one_value(row, device):
     arrays = operands(row, "float32", 50)
