@@ -40,6 +40,7 @@ from tensorx.dlpack import from_dlpack
 from tensorx.evaluation import deferred, eval, get_num_threads, may_overlap, set_deferred, set_num_threads, shares_storage, synchronize
 from tensorx.inspection import __array_namespace_info__
 from tensorx.tensor import astype
+from tensorx import ecosystem as _ecosystem
 from tensorx import autograd
 from tensorx import fft, linalg, random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
@@ -78,3 +79,4 @@ def _warn_of_stranger(folder):
 
 
 _warn_of_stranger(__file__.rsplit("tensorx", 1)[0])
+_ecosystem.install()
