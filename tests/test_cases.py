@@ -11,6 +11,9 @@ import pytest
 import tensorx as tx
 from tensorx import _core
 
+pytestmark = pytest.mark.usefixtures("on_device")
+cpu_alone = pytest.mark.metal_sample(keep=lambda: False)
+
 inf, nan = float("inf"), float("nan")
 
 
@@ -151,6 +154,7 @@ def test_smx_1_a_row_of_minus_infinity(device, n):
     assert tx.logsumexp(x, axis=1).tolist() == [-inf, -inf]
 
 
+@cpu_alone
 def test_big_3_sizes_beyond_32_bits():
     x = tx.broadcast_to(tx.ones(1, dtype="int8"), (65536, 65536))
     assert x.size == 4294967296
@@ -263,6 +267,7 @@ def test_pin_1_nothing_keeps_a_dropped_tensor():
     assert _core.storage_count() == before
 
 
+@cpu_alone
 def test_meta_1_strides_of_axes_of_length_one():
     x = tx.arange(77).reshape(1, 77)
     assert np.from_dlpack(x).strides == (77 * 8, 8)
@@ -274,6 +279,7 @@ def test_meta_4_bfloat16_has_no_buffer_format():
         memoryview(tx.ones(5, dtype="bfloat16"))
 
 
+@cpu_alone
 @pytest.mark.parametrize("versioned", [True, False])
 def test_life_1_capsules_in_every_order(versioned):
     gc.collect()
@@ -296,6 +302,7 @@ def test_life_1_capsules_in_every_order(versioned):
     assert _core.storage_count() == before
 
 
+@cpu_alone
 def test_life_a_capsule_is_consumed_once():
     c = tx.ones(2).__dlpack__()
     _core.dlpack_import(c)
@@ -341,6 +348,7 @@ def test_pickle(dtype):
 # ---- FORK, exit ------------------------------------------------------------------------------------
 
 
+@cpu_alone
 def test_fork_1_a_threaded_op_in_the_child(run_child):
     code = """
 import os, tensorx as tx
@@ -356,6 +364,7 @@ print("fine")
     assert "fine" in run_child(code, timeout=20).stdout
 
 
+@cpu_alone
 def test_exit_with_pending_work_and_exports(run_child):
     code = """
 import threading, tensorx as tx

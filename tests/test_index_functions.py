@@ -6,6 +6,8 @@ from test_indexing import INDEX_NAMES, SIZES, assign_in_order, every_dtype, same
 
 import tensorx as tx
 
+pytestmark = pytest.mark.usefixtures("on_device")
+
 
 @every_dtype
 def test_take_of_every_dtype(device, name, rng):

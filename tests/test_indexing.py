@@ -8,6 +8,8 @@ import pytest
 import tensorx as tx
 from tensorx import _core
 
+pytestmark = pytest.mark.usefixtures("on_device")
+
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128"]
 INDEX_NAMES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SIZES = [1, 7, 1023, 1024, 1025, 65535, 65536, 65537]
@@ -411,7 +413,11 @@ def test_devices_are_not_mixed(device):
     if device == "cpu":
         pytest.skip("needs a second device")
     x = tx.zeros(4, device=device)
-    for call in (lambda: x[tx.asarray([0])], lambda: x[tx.asarray([True] * 4)], lambda: tx.take(x, tx.asarray([0]), axis=0), lambda: x.index_add_(0, tx.asarray([0]), 1.0)):
+
+    def cpu(values):
+        return tx.asarray(values, device="cpu")
+
+    for call in (lambda: x[cpu([0])], lambda: x[cpu([True] * 4)], lambda: tx.take(x, cpu([0]), axis=0), lambda: x.index_add_(0, cpu([0]), 1.0)):
         with pytest.raises(tx.DeviceMismatchError, match="cpu"):
             call()
     assert x.tolist() == [0.0] * 4

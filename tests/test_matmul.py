@@ -5,6 +5,9 @@ import pytest
 
 import tensorx as tx
 
+pytestmark = pytest.mark.usefixtures("on_device")
+cpu_alone = pytest.mark.metal_sample(keep=lambda: False)
+
 FLOATS = ["float32", "float64", "float16", "complex64", "complex128"]
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SHAPES = [
@@ -43,6 +46,7 @@ def test_values(device, dtype, rng):
             np.testing.assert_array_equal(value, want)
 
 
+@cpu_alone
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16", "complex64"])
 def test_layout_and_position_do_not_change_bits(dtype, rng):
     a = tx.asarray(draw(rng, (65, 130), "float32")).astype(dtype)

@@ -88,7 +88,7 @@ def dlpack_export(Tensor x, bint versioned, bint copied, bint host):
         t.device_type = TXDL_METAL
         t.device_id = g_devices[n.device].ordinal
         t.data = <void *><uintptr_t>g_backends[n.device].native_buffer(<uintptr_t>n.st.handle)
-        t.byte_offset = <uint64_t>(n.offset * isz)
+        t.byte_offset = <uint64_t>(n.offset * isz) + <uint64_t>g_backends[n.device].native_offset(<uintptr_t>n.st.handle)
     if versioned:
         v.major = 1
         v.minor = 0

@@ -141,6 +141,11 @@ cdef Tensor borrowed(object array):
     return from_buffer(array, dtype_from(dt), tuple(array.shape), tuple([s // isz for s in array.strides]), 0, True)
 
 
+cdef bint is_borrowed(tx_node *n) noexcept:
+    """n came from a list or array in an index: it has no device of its own."""
+    return n.kind == TX_LEAF and n.st.flags & TX_ST_FOREIGN and n.st.flags & TX_ST_READONLY
+
+
 cdef object bad_index(object it):
     kind = type(it).__name__
     what = f"a {DTYPES[(<Tensor>it).n.dtype].name} tensor" if isinstance(it, Tensor) else f"{it!r} ({kind})"
@@ -156,7 +161,7 @@ cdef Tensor index_tensor(object it, int device, str op):
         t = it
         if KIND[t.n.dtype] not in (c'i', c'u', c'b'):
             raise bad_index(it)
-        if t.n.device != device:
+        if t.n.device != device and not (t.n.device == 0 and is_borrowed(t.n)):
             if t.n.ndim != 0:
                 raise DeviceMismatchError(f"{op}: the tensor is on {g_devices[device]} and an index on {g_devices[t.n.device]}; "
                                           f"all must be on one device: move the index with .to({str(g_devices[device])!r})")
@@ -171,8 +176,7 @@ cdef Tensor index_tensor(object it, int device, str op):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         raise bad_index(it)
-    t = borrowed(array)
-    return wrap(node_to_device(t.n, device)) if device else t
+    return borrowed(array)
 
 
 cdef object plain_list(object seq):
