@@ -120,7 +120,7 @@ def __format__(self, spec):
     raise TypeError(f"format: {spec!r} formats one number, this tensor has shape {self.shape}")
 
 
-def _rebuild(data, shape, dtype, device, requires_grad):
+def _rebuild(data, shape, dtype, device, requires_grad, is_parameter=False):
     import numpy as np
 
     from tensorx.ops import creation
@@ -137,6 +137,7 @@ def _rebuild(data, shape, dtype, device, requires_grad):
         out = out.to(device)
     if requires_grad:
         out.requires_grad = True
+    out._is_parameter = is_parameter
     return out
 
 
@@ -145,16 +146,21 @@ def _pickle(x):
     if x.device.type != "cpu":
         dense = dense.to("cpu")
     dense = contiguous(dense)
-    return _rebuild, (bytes(_core.raw_bytes(dense)), x.shape, x.dtype.name, str(x.device), x.requires_grad)
+    return _rebuild, (bytes(_core.raw_bytes(dense)), x.shape, x.dtype.name, str(x.device), x.requires_grad, x._is_parameter)
 
 
 def __deepcopy__(self, memo):
     """An independent tensor with dense values; a tensor met twice stays one."""
     if id(self) in memo:
         return memo[id(self)]
-    out = contiguous(self.detach(), copy=True)
+    recipe = _core.lazy_recipe(self)
+    if recipe is not None:
+        out = _core.lazy(self.shape, self.dtype, self.device.number, recipe)
+    else:
+        out = contiguous(self.detach(), copy=True)
     if self.requires_grad:
         out.requires_grad = True
+    out._is_parameter = self._is_parameter
     memo[id(self)] = out
     return out
 

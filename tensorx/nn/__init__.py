@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from tensorx.nn import functional, init
 from tensorx.nn.activation import *
+from tensorx.nn.attention import MultiheadAttention
 from tensorx.nn.containers import *
+from tensorx.nn.conv import *
 from tensorx.nn.criterion import *
+from tensorx.nn.dropout import *
 from tensorx.nn.linear import Bilinear, Identity, LazyLinear, Linear
 from tensorx.nn.module import Module
+from tensorx.nn.normalization import *
+from tensorx.nn.padding import *
 from tensorx.nn.parameter import Buffer, Parameter, UninitializedParameter
+from tensorx.nn.pooling import *
+from tensorx.nn.sparse import *
+from tensorx.nn.transformer import *

@@ -41,7 +41,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     labels = [[blank] * width for _ in range(batch)]
     for row, given, n in zip(labels, host, sizes):
         row[1 : 2 * n : 2] = given[:n]
-    for n, t in zip(sizes, times):
+    for t in times:
         if t > steps:
             raise ShapeError(f"ctc_loss: an input length of {t} is above the {steps} steps of log_probs")
     device = x.device
