@@ -34,7 +34,7 @@ def threads():
 
 def test_batches_cover_the_data_once_in_a_new_order_each_time():
     loader = train.DataLoader(train.TensorDataset(tx.arange(23), tx.arange(23) * 2), 5, shuffle=True, seed=4)
-    passes = [[b for b in loader] for _ in range(3)]
+    passes = [list(loader) for _ in range(3)]
     orders = []
     for batches in passes:
         assert [b[0].shape[0] for b in batches] == [5, 5, 5, 5, 3] and len(loader) == 5
