@@ -42,10 +42,17 @@ from tensorx.inspection import __array_namespace_info__
 from tensorx.tensor import astype
 from tensorx import ecosystem as _ecosystem
 from tensorx import autograd
+from tensorx.ops.contraction import *
+from tensorx.ops.padding import *
+from tensorx.ops.arranging import *
+from tensorx.ops.ranking import *
+from tensorx.ops.missing import *
+from tensorx.ops.counting import *
+from tensorx.ops.numerical import *
 from tensorx import fft, linalg, random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
-from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tensorx.custom import CustomOp, InplaceOp, set_op_timeout
+from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tensorx import nn
 from tensorx import optim
 from tensorx import train
