@@ -13,7 +13,7 @@ from __future__ import annotations
 from tensorx import _core
 from tensorx.device import device as _device
 
-__all__ = ["empty_cache", "measure", "reset_peak", "set_limit", "stats"]
+__all__ = ["empty_cache", "holders", "leaks", "measure", "record", "reset_peak", "set_limit", "snapshot", "stats"]
 
 
 class measure:
@@ -81,3 +81,14 @@ def reset_peak(device="cpu"):
         _core.cpu_reset_peak()
     else:
         d.backend.reset_peak()
+
+
+def __getattr__(name):
+    # they need autograd, which is imported later
+    if name in ("holders", "leaks", "record", "snapshot"):
+        from tensorx import holders, recording
+
+        space = holders if name == "holders" else recording
+        globals()[name] = getattr(space, name)
+        return globals()[name]
+    raise AttributeError(f"module 'tensorx.memory' has no attribute {name!r}")

@@ -316,28 +316,10 @@ def test_no_cycles_hold_the_graph(device):
 
 
 def test_explanations_say_what_keeps_a_value():
-    reasons = []
-
-    class Recorder:
-        """What tx.memory.record installs, in short."""
-
-        def site(self, op):
-            return None
-
-        def alloc(self, serial, device, nbytes, op, where, reason):
-            reasons.append(reason)
-
-        def names_of(self, key):
-            return "w" if key == tx._core.node_key(w) else ""
-
     def reason_of(f):
-        tx._core.set_recorder(Recorder())
-        try:
-            reasons.clear()
+        with tx.memory.record() as r:
             tx.eval(f())
-        finally:
-            tx._core.set_recorder(None)
-        return reasons[-1]
+        return r.blocks[-1].reason
 
     x, w = ones(1000), ones(1000, grad=True)
     y = x * w

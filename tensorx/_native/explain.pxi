@@ -160,26 +160,25 @@ cdef object save_text(tx_save *v):
     return ((<Saved>owner).by or "a function", None)
 
 
+cdef list kept_entry(tx_node *q, list out):
+    if q != NULL and q.kind == TX_LEAF:
+        out.append((q.st.serial, <int64_t>q.st.nbytes, q.st.device, None if q.st.site == NULL else <object>q.st.site,
+                    bool(q.st.flags & TX_ST_FOREIGN)))
+    return out
+
+
 def kept_by(o):
-    """Storages that an object of the record keeps for backward: [(serial, bytes)], pending values left out."""
-    cdef Node n
-    cdef tx_node *q
+    """Storages that a tensor, or an object of the record of gradients, keeps: [(serial, bytes, device, token, foreign)];
+    values that are not computed are left out."""
+    cdef list out = []
     cdef int k
-    out = []
     if type(o) is Node:
-        n = o
-        for k in range(n.nval):
-            q = n.val[k].n
-            if q != NULL and q.kind == TX_LEAF:
-                out.append((q.st.serial, q.st.nbytes))
+        for k in range((<Node>o).nval):
+            kept_entry((<Node>o).val[k].n, out)
     elif type(o) is Saved:
-        q = (<Saved>o).v.n
-        if q != NULL and q.kind == TX_LEAF:
-            out.append((q.st.serial, q.st.nbytes))
+        kept_entry((<Saved>o).v.n, out)
     elif type(o) is Tensor:
-        q = (<Tensor>o).n
-        if q.kind == TX_LEAF:
-            out.append((q.st.serial, q.st.nbytes))
+        kept_entry((<Tensor>o).n, out)
     return out
 
 

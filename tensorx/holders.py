@@ -1,0 +1,366 @@
+"""Who holds what: names for the objects that keep tensors alive.
+
+The public face is :mod:`tensorx.memory` (``holders``, ``snapshot``, ``leaks``). Names are found from where Python
+looks things up: live frames and generators first, then the modules of the program, then all others.
+"""
+
+from __future__ import annotations
+
+import collections
+import dis
+import gc
+import os
+import sys
+import sysconfig
+import types
+
+from tensorx import _core
+from tensorx._core import Meta, Node, Tensor
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_OPAQUE = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType, types.FrameType, str, bytes, int, float, complex, type(None))
+
+
+class Holder:
+    """One thing that holds a storage: ``kind``, ``name`` and ``where`` (file:line), readable as text."""
+
+    __slots__ = ("kind", "name", "where")
+
+    def __init__(self, kind, name, where=None):
+        self.kind = kind
+        self.name = name
+        self.where = where
+
+    def __str__(self):
+        return f"{self.kind} {self.name}".strip() + (f" ({self.where})" if self.where else "")
+
+    def __repr__(self):
+        return f"<{self}>"
+
+    def __eq__(self, other):
+        return isinstance(other, Holder) and str(self) == str(other)
+
+    def __hash__(self):
+        return hash(str(self))
+
+
+def assigned_line(code, name, lasti):
+    """The line where a variable got its value: that of the last store before an instruction."""
+    line, best = code.co_firstlineno, None
+    for ins in dis.get_instructions(code):
+        if ins.offset > lasti >= 0:
+            break
+        started = getattr(ins, "starts_line", None)
+        if getattr(ins, "line_number", None) is not None:
+            line = ins.line_number
+        elif started is not None and started is not True and started is not False:
+            line = started
+        if ins.opname.startswith("STORE_") and (ins.argval == name or (isinstance(ins.argval, tuple) and name in ins.argval)):
+            best = line
+    return best
+
+
+def frames():
+    """(frame, title) of every live frame outside tensorx, the caller's thread first, innermost first; then of generators."""
+    me = sys._getframe().f_back
+    current = sys._current_frames()
+    import threading
+
+    mine = threading.get_ident()
+    for ident in [mine, *(i for i in current if i != mine)]:
+        f = me if ident == mine else current.get(ident)
+        while f is not None:
+            if not f.f_code.co_filename.startswith(_OWN):
+                yield f
+            f = f.f_back
+
+
+def _place(code, name, lasti, line):
+    return f"{code.co_filename}:{assigned_line(code, name, lasti) or line}"
+
+
+def local_names(wanted, found):
+    """Adds to found the locals of live frames (and globals of their modules) whose value satisfies wanted(value)."""
+    seen = set()
+    for f in frames():
+        code = f.f_code
+        scope = f.f_locals
+        top = scope is f.f_globals or code.co_name == "<module>"
+        for name, value in list(scope.items()):
+            if wanted(value):
+                kind = "global" if top else "local"
+                what = repr(name) if top else f"{name!r} of {code.co_name}"
+                found.append((value, Holder(kind, what, _place(code, name, f.f_lasti, f.f_lineno))))
+        if id(f.f_globals) not in seen:
+            seen.add(id(f.f_globals))
+            if not top:
+                for name, value in list(f.f_globals.items()):
+                    if wanted(value):
+                        found.append((value, Holder("global", f"{name!r} of {f.f_globals.get('__name__')}")))
+    return found
+
+
+class Paths:
+    """How objects are reached from names: one walk over the heap, shortest paths, names of the program first."""
+
+    def __init__(self, budget=3_000_000, skip=()):
+        self.parent = {}
+        self.kept = []  # keeps what was made for the walk (dictionaries of locals) from being reused
+        self.arrays = []
+        queue = collections.deque()
+        self._skip = {id(o) for o in skip} | {id(self), id(self.parent), id(queue), id(self.kept), id(self.arrays)}
+        for label, scope in self._roots():
+            self.kept.append(scope)
+            self._skip.add(id(scope))
+            for name, value in list(scope.items()):
+                if type(name) is str:
+                    self._reach(value, None, label(name), queue)
+        while queue and budget > 0:
+            o = queue.popleft()
+            budget -= 1
+            try:
+                self._spread(o, queue)
+            except Exception:  # an object of somebody's that cannot be looked into  # noqa: S112
+                continue
+
+    def _roots(self):
+        for f in frames():
+            if f.f_code.co_name == "<module>":
+                continue
+            code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
+            yield (lambda name, c=code, i=lasti, n=line: (f"local {name!r} of {c.co_name}", _place(c, name, i, n))), dict(f.f_locals)
+        generators = [o for o in gc.get_objects() if isinstance(o, types.GeneratorType | types.CoroutineType)]
+        for g in generators:
+            f = g.gi_frame if isinstance(g, types.GeneratorType) else g.cr_frame
+            if f is not None and not f.f_code.co_filename.startswith(_OWN):
+                code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
+                yield (lambda name, c=code, i=lasti, n=line: (f"local {name!r} of generator {c.co_name}", _place(c, name, i, n))), dict(f.f_locals)
+        modules = [(n, m) for n, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)]
+        tops = {f.f_globals.get("__name__"): f for f in frames() if f.f_code.co_name == "<module>"}
+        user = [(n, m) for n, m in modules if _is_users(m)]
+        for n, m in user + [p for p in modules if p not in user and not p[0].startswith("tensorx")]:
+            f = tops.get(n)
+            suffix = "" if n == "__main__" else f" of {n}"
+            if f is not None:
+                code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
+                yield (lambda name, c=code, i=lasti, k=line, s=suffix: (f"global {name!r}{s}", _place(c, name, i, k))), vars(m)
+            else:
+                yield (lambda name, s=suffix: (f"global {name!r}{s}", None)), vars(m)
+
+    def _reach(self, o, parent, label, queue):
+        key = id(o)
+        if key in self.parent or key in self._skip or isinstance(o, _OPAQUE):
+            return
+        self.parent[key] = (parent, label, o)
+        if hasattr(type(o), "__array_interface__") and type(o).__module__ == "numpy":
+            self.arrays.append(o)
+        queue.append(o)
+
+    def _spread(self, o, queue):
+        kind = type(o)
+        if kind is dict or isinstance(o, dict):
+            for k, v in list(o.items()):
+                self._reach(v, o, f"[{_short(k)}]", queue)
+                self._reach(k, o, ".keys()", queue)
+        elif isinstance(o, list | tuple):
+            for i, v in enumerate(list(o)):
+                self._reach(v, o, f"[{i}]", queue)
+        elif isinstance(o, set | frozenset | collections.deque):
+            for v in list(o):
+                self._reach(v, o, "{...}" if not isinstance(o, collections.deque) else "[...]", queue)
+        elif isinstance(o, types.FunctionType):
+            for name, cell in zip(o.__code__.co_freevars, o.__closure__ or ()):
+                try:
+                    self._reach(cell.cell_contents, o, f".{name} (closure)", queue)
+                except ValueError:
+                    continue
+            for v in o.__defaults__ or ():
+                self._reach(v, o, " (default argument)", queue)
+        elif isinstance(o, types.MethodType):
+            self._reach(o.__self__, o, ".__self__", queue)
+        elif isinstance(o, Tensor):
+            for v in gc.get_referents(o):
+                self._reach(v, o, ".grad" if isinstance(v, Tensor) else " -> its graph", queue)
+        elif isinstance(o, Meta | Node):
+            for v in gc.get_referents(o):
+                self._reach(v, o, "", queue)
+        else:
+            own = getattr(o, "__dict__", None)
+            if type(own) is dict:
+                self._skip.add(id(own))
+                self.kept.append(own)
+                for k, v in list(own.items()):
+                    self._reach(v, o, f".{k}", queue)
+            for v in gc.get_referents(o):
+                if not isinstance(v, _OPAQUE) and v is not own:
+                    self._reach(v, o, " -> ", queue)
+
+    def of(self, o):
+        """(text, file:line or None) of the path to an object, or None."""
+        labels, where, key = [], None, id(o)
+        if key not in self.parent:
+            return None
+        while True:
+            parent, label, _ = self.parent[key]
+            if parent is None:
+                head, where = label
+                break
+            labels.append(label)
+            key = id(parent)
+        text, skipped = "", False
+        for label in reversed(labels):
+            if label == "" or label == " -> its graph":
+                if not skipped:
+                    text += " -> its graph"
+                skipped = True
+            else:
+                text += label
+        return head + text, where
+
+    def containers(self, o):
+        """The objects on the way to o, outermost first."""
+        out, key = [], id(o)
+        while key in self.parent:
+            parent, _, it = self.parent[key]
+            out.append(it)
+            if parent is None:
+                break
+            key = id(parent)
+        return out[::-1]
+
+
+def _short(k):
+    text = repr(k)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _is_users(m):
+    if m.__name__ == "__main__":
+        return True
+    file = getattr(m, "__file__", None) or ""
+    return bool(file) and not file.startswith((_STDLIB, _OWN)) and "site-packages" not in file and "dist-packages" not in file
+
+
+def handles_of(serial):
+    """The Tensor objects on a storage."""
+    return [o for o in gc.get_objects() if type(o) is Tensor and _core.serial_of(o) == serial]
+
+
+def holders(x):
+    """Who holds the storage of x: variables of live frames, attributes, containers, closures, values saved for gradients, exports,
+    values that are still to be computed from it. A list of Holder, whose texts name them.
+
+    >>> import tensorx as tx
+    >>> x = tx.ones(3)
+    >>> kept = {"first": x[:1]}
+    >>> for h in tx.memory.holders(x):
+    ...     print(h)                                              # doctest: +ELLIPSIS
+    global 'x'...
+    item 'first' of global 'kept'...
+    """
+    from tensorx.autograd.tape import site_text
+
+    if not isinstance(x, Tensor):
+        raise TypeError(f"holders: takes a tensor, got {type(x).__name__}")
+    facts = _core.storage_facts(x)
+    mine = handles_of(facts["serial"])
+    out = _name_handles(mine, facts)
+    for name, site in facts["saved"]:
+        out.append(Holder("saved by", f"{name} for a gradient", site_text(site) if site else None))
+    for name, site in facts["pending"]:
+        out.append(Holder("to be read by", f"{name}, not computed yet", site_text(site) if site else None))
+    if facts["foreign"]:
+        out.append(Holder("memory of", "another library (NumPy, DLPack or a buffer)"))
+    if facts["body"] is not None:
+        name, _, site, thread = facts["body"]
+        out.append(Holder("in use by", f"the custom op {name!r} in thread {thread!r}", site_text(site) if site else None))
+    return list(dict.fromkeys(out))
+
+
+def _name_handles(mine, facts):
+    ids = {id(o): o for o in mine}
+    out, named = [], set()
+    for value, holder in local_names(lambda v: id(v) in ids, []):
+        named.add(id(value))
+        out.append(holder)
+    refs = gc.get_referrers(*mine) if mine else []
+    rest = [r for r in refs if r is not mine and r is not ids and not isinstance(r, types.FrameType)]
+    rest = [r for r in rest if not (isinstance(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
+    exported = facts["exports"] > 0
+    if rest or exported or len(named) < len(mine):
+        paths = Paths(skip=(mine, ids, refs, rest, out, named))
+        for r in rest:
+            for label, value in _slots_of(r, ids):
+                path = paths.of(r) or (_dict_owner(r, paths) if isinstance(r, dict) else None)
+                if path is None:
+                    if isinstance(r, Meta | Node) or type(r).__module__.startswith("tensorx") or isinstance(r, types.CellType | memoryview):
+                        continue
+                    if isinstance(r, dict | tuple):  # of the interpreter's own: calls, locals
+                        continue
+                    path = (f"a {type(r).__name__} that no name leads to", None)
+                kind = "attribute" if label.startswith(".") else "item"
+                out.append(Holder(kind, f"{label.strip('.')} of {path[0]}", path[1]))
+                named.add(id(value))
+        for o in mine:
+            if id(o) not in named:
+                path = paths.of(o)
+                if path is not None:
+                    out.append(Holder("", path[0], path[1]))
+                    named.add(id(o))
+        if exported:
+            out += _exports(mine, facts, paths)
+    return out
+
+
+def _slots_of(r, ids):
+    """(label, tensor) of the places of a referrer that hold one of the handles."""
+    if isinstance(r, dict):
+        return [(repr(k), v) for k, v in list(r.items()) if id(v) in ids]
+    if isinstance(r, list | tuple | collections.deque):
+        return [(f"{i}", v) for i, v in enumerate(list(r)) if id(v) in ids]
+    if isinstance(r, set | frozenset):
+        return [("element", v) for v in list(r) if id(v) in ids]
+    own = getattr(r, "__dict__", None)
+    if type(own) is dict:
+        return [(f".{k}", v) for k, v in list(own.items()) if id(v) in ids]
+    return []
+
+
+def _dict_owner(d, paths):
+    """The object whose __dict__ this is."""
+    for r in gc.get_referrers(d):
+        if getattr(r, "__dict__", None) is d:
+            path = paths.of(r)
+            return path or (f"a {type(r).__name__}", None)
+    return None
+
+
+def _exports(mine, facts, paths):
+    """Arrays and views of other libraries on the storage, as far as names lead to them."""
+    first = min((o.storage.address for o in mine), default=None) if mine else None
+    out = []
+    if first is not None:
+        for a in paths.arrays:
+            try:
+                at = a.__array_interface__["data"][0]
+            except Exception:  # noqa: S112
+                continue
+            if first <= at < first + max(facts["nbytes"], 1) and a.nbytes:
+                path = paths.of(a)
+                if path is not None:
+                    out.append(Holder("NumPy array", path[0], path[1]))
+    if not out:
+        out.append(Holder("exported to", f"NumPy, DLPack or a buffer ({facts['exports']} view{'s' if facts['exports'] > 1 else ''})"))
+    return out
+
+
+def names_of(serial, deep=True):
+    """The names of those who hold a storage, shortest form: for reasons in reports."""
+    mine = handles_of(serial)
+    ids = {id(o) for o in mine}
+    found = local_names(lambda v: id(v) in ids, [])
+    out = [h for _, h in found]
+    if deep and not out and mine:
+        out = _name_handles(mine, {"exports": 0, "nbytes": 0})
+    return list(dict.fromkeys(out))
