@@ -128,6 +128,7 @@ class DataLoader:
     """Batches of a data set, in a new random order in every pass with shuffle=True.
 
     dataset: has ``len()`` and items by number; if it has ``batch(index_tensor)``, whole batches are asked for.
+    batches: a pass ends after so many, whatever is left of the data.
     collate: makes a batch of a list of items; by default tensors and numbers are stacked.
     prefetch: so many batches are prepared ahead in a thread; 0 prepares them when they are asked for. Leaving a loop early, by
     break, an exception or Ctrl-C, ends the thread.
@@ -140,11 +141,12 @@ class DataLoader:
     ([[0, 1], [2, 3], [4]], 3)
     """
 
-    def __init__(self, dataset, batch_size=1, shuffle=False, *, drop_last=False, seed=None, prefetch=2, collate=None, device=None):
+    def __init__(self, dataset, batch_size=1, shuffle=False, *, drop_last=False, batches=None, seed=None, prefetch=2, collate=None, device=None):
         if batch_size < 1 or batch_size != int(batch_size):
             raise ValueError(f"DataLoader: batch_size must be a positive integer, got {batch_size}")
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, int(batch_size), shuffle, drop_last
         self.prefetch, self.collate, self.device = int(prefetch), collate, device
+        self.batches = batches
         self.seed = Generator(seed).seed
         self.epoch = 0  # passes begun so far
         self._start = 0  # batches of the next pass that were seen before a resume
@@ -152,7 +154,8 @@ class DataLoader:
 
     def __len__(self):
         n = len(self.dataset)
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        count = n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return count if self.batches is None else min(count, self.batches)
 
     def state_dict(self):
         """Where the loader stands: seed, number of the pass, batches of it that were given out."""
