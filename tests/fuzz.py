@@ -9,6 +9,7 @@ exactly. As a command: ``python tests/fuzz.py --programs 200000 --seed 0`` (all 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import random
 import sys
@@ -20,6 +21,16 @@ import tensorx as tx
 
 DTYPES = ["float32", "float32", "float32", "float64", "int32", "int64", "bool", "float16", "uint8", "complex64"]
 SHAPES = [(), (1,), (3,), (4, 3), (2, 3, 4), (1, 3), (4, 1), (0, 3), (5,), (1030,), (33, 35), (2, 1, 4)]
+
+
+@functools.cache
+def second_instance():
+    return str(tx.metal.open(0))
+
+
+def together(x, y):
+    """Whether y can be an operand beside x: values without axes follow the other's device."""
+    return x.t.device is y.t.device or y.t.ndim == 0
 
 
 class Handle:
@@ -70,6 +81,9 @@ class Program:
         self.r = random.Random(seed)
         self.np = np.random.default_rng(seed)
         self.device = device
+        self.metal = device != "cpu"
+        # on metal, values move between the CPU and two instances of the GPU
+        self.places = [device, "cpu", second_instance()] if self.metal else [device]
         self.h = []
         self.exports = []  # (numpy view of a tensor, twin)
         self.log = []
@@ -83,6 +97,8 @@ class Program:
         if self.big and shape == (1030,):
             shape = (70000,)
         dtype = dtype or self.r.choice(DTYPES)
+        if self.metal and dtype == "float64":
+            dtype = "float32"
         kind = np.dtype(dtype).kind
         if kind == "b":
             return np.asarray(self.np.random(shape) < 0.5)
@@ -98,7 +114,7 @@ class Program:
 
     def new(self, shape=None, dtype=None):
         a = self.random_array(shape, dtype)
-        t = tx.asarray(a, device=self.device)
+        t = tx.asarray(a, device=self.r.choice(self.places))
         self.add(t, twin(a, t.strides))
 
     def add(self, t, a):
@@ -119,7 +135,7 @@ class Program:
             return self.r.choice([0, 1, 2, 3]) if k in "iu" or self.r.random() < 0.3 else self.r.choice([0.5, 2.0, -1.5, 0.0])
         fits = []
         for o in self.h:
-            if o.a.dtype == h.a.dtype:
+            if o.a.dtype == h.a.dtype and together(h, o):
                 try:
                     shape = np.broadcast_shapes(o.a.shape, h.a.shape)
                 except ValueError:
@@ -183,7 +199,7 @@ class Program:
         h = self.pick()
         o = self.partner(h)
         c = self.pick(lambda c: c.a.dtype == bool and self.fits(c, h))
-        if c is None or not isinstance(o, Handle) or not self.fits(c, o):
+        if c is None or not isinstance(o, Handle) or not self.fits(c, o) or not together(h, c):
             return
         v = np.where(c.a, h.a, o.a)
         t = tx.where(c.t, h.t, o.t)
@@ -191,6 +207,8 @@ class Program:
 
     @staticmethod
     def fits(x, y):
+        if not together(x, y):
+            return False
         try:
             shape = np.broadcast_shapes(x.a.shape, y.a.shape)
         except ValueError:
@@ -202,7 +220,7 @@ class Program:
         if h is None:
             return
         small = all(abs(v) < 1e6 for v in h.a.reshape(-1).tolist())
-        d = self.r.choice(["float32", "float64", "float16", "bool"] + (["int32", "int64"] if small else []))
+        d = self.r.choice(["float32", "float16" if self.metal else "float64", "float16", "bool"] + (["int32", "int64"] if small else []))
         with np.errstate(all="ignore"):
             v = h.a.astype(d)
         t = h.t.astype(d)
@@ -210,7 +228,12 @@ class Program:
 
     def do_copy(self):
         h = self.pick()
-        t = self.r.choice([h.t.copy, h.t.clone, lambda: h.t.to("cpu"), lambda: h.t.astype(h.t.dtype)])() if self.device == "cpu" else h.t.copy()
+        t = self.r.choice([h.t.copy, h.t.clone, lambda: h.t.to(h.t.device), lambda: h.t.astype(h.t.dtype)])()
+        self.add(t, twin(h.a, t.strides))
+
+    def do_move(self):
+        h = self.pick()
+        t = h.t.to(self.r.choice(self.places))
         self.add(t, twin(h.a, t.strides))
 
     def do_alias(self):
@@ -353,8 +376,6 @@ class Program:
             del self.h[self.r.randrange(len(self.h))]
 
     def do_export(self):
-        if self.device != "cpu":
-            return
         h = self.pick()
         v = h.t.numpy()
         assert equal_bits(v, h.a), "export"
@@ -377,8 +398,6 @@ class Program:
             del self.exports[self.r.randrange(len(self.exports))]
 
     def do_from_numpy(self):
-        if self.device != "cpu":
-            return
         a = self.random_array()
         self.add(tx.from_numpy(a), a)
 
@@ -420,7 +439,7 @@ class Program:
         h = self.pick(lambda h: h.a.ndim == 2 and h.a.shape[1] == 3)
         if h is None:
             return
-        for call in (lambda: h.t + tx.ones((7,), dtype=h.t.dtype, device=self.device), lambda: h.t[10**7], lambda: h.t.reshape(h.a.size + 1)):
+        for call in (lambda: h.t + tx.ones((7,), dtype=h.t.dtype, device=h.t.device), lambda: h.t[10**7], lambda: h.t.reshape(h.a.size + 1)):
             try:
                 call()
             except (tx.TensorxError, IndexError):

@@ -1,0 +1,13 @@
+"""A few random programs on every device; tests/fuzz.py runs as many as asked."""
+
+import pytest
+from fuzz import run
+
+PROGRAMS = {"cpu": 200, "metal": 25}
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs(device, part):
+    count = PROGRAMS[device] // 4
+    for seed in range(part * count, (part + 1) * count):
+        run(seed, device)
