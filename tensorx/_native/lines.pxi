@@ -74,6 +74,8 @@ def sort_lines(Tensor x, int axis, bint descending, bint values, bint order):
         o = wrap(leaf_empty(src.device, TX_I64, src.ndim, src.shape, "argsort"))
     if src.numel == 0:
         return v, o
+    if src.device != 0:
+        g_backends[src.device].on_host("sort")
     memset(&job, 0, sizeof(job))
     job.dtype = src.dtype
     job.isz = tx_item_size[src.dtype]
@@ -102,10 +104,10 @@ def sort_lines(Tensor x, int axis, bint descending, bint values, bint order):
     job.nd = src.ndim - 1
     job.lines = lines
     if v is not None:
-        host_ready(v.n)
+        host_writable(v.n)
         job.values = v.n.st.ptr
     if o is not None:
-        host_ready(o.n)
+        host_writable(o.n)
         job.order = <int64_t *>o.n.st.ptr
     job.chunks = min(lines, 8)
     job.scratch_each = tx_sort_scratch(&job)
@@ -158,7 +160,9 @@ def scan_lines(int kind, Tensor x, int axis, bint initial=False, Tensor b=None):
     dst = r.n
     if dst.numel == 0:
         return r
-    host_ready(dst)
+    host_writable(dst)
+    if src.device != 0:
+        g_backends[src.device].on_host("cumulative")
     for d in range(src.ndim - 1, -1, -1):
         strides[d] = total
         total *= shape[d]

@@ -35,10 +35,11 @@ def _ordered(op, x):
 
 def _lines(x, axis, descending, values, order):
     """(sorted values, positions) along an axis, each None where not wanted: on the device's own kernel if it has one."""
-    if x.device.type != "cpu":
-        own = getattr(x.device.backend, "sort", None)
-        if own is not None:
-            return own(x, axis, descending, values, order)
+    if x.device.type == "metal":
+        from tensorx.metal import ordering
+
+        if ordering.can_sort(x):
+            return ordering.sort(x, axis, descending, values, order)
     return _core.sort_lines(x, axis, descending, values, order)
 
 
@@ -153,10 +154,11 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 
 def scan(kind, x, axis, initial=False, b=None):
     """A running reduction without history, on the device's own kernel if it has one."""
-    if x.device.type != "cpu":
-        own = getattr(x.device.backend, "scan", None)
-        if own is not None:
-            return own(kind, x, axis, initial, b)
+    if x.device.type == "metal":
+        from tensorx.metal import ordering
+
+        if ordering.can_scan(kind, x):
+            return ordering.scan(kind, x, axis, initial)
     return _core.scan_lines(kind, x, axis, initial, b)
 
 

@@ -1,0 +1,64 @@
+"""Sorting and running reductions of tensors on Metal: the kernels of sorting.py on a tensor's own layout."""
+
+from __future__ import annotations
+
+import math
+
+from tensorx import _core, dtypes
+from tensorx.metal import codegen, sorting
+
+
+def _lines(x, axis):
+    """x as (outer, n, inner): a view where the layout allows it, else a copy."""
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return _core.reshape_view(x, (outer, x.shape[axis], inner))
+
+
+def can_sort(x):
+    """Whether there is a kernel for a tensor's dtype."""
+    return x.dtype.name in codegen.STORAGE and x.dtype.kind != "c"
+
+
+def sort(x, axis, descending, values, order):
+    """(sorted values, positions) along an axis, each None where not wanted."""
+    backend = x.device.backend
+    found = (
+        _core.empty(x.shape, x.dtype, x.device.number) if values else None,
+        _core.empty(x.shape, dtypes.int64, x.device.number) if order else None,
+    )
+    if x.size:
+        leaves = [_core.device_leaf(_lines(t, axis)) if t is not None else None for t in (x, *found)]
+        backend.inst.forget()
+        source, v, o = (backend._array(leaf) if leaf is not None else None for leaf in leaves)
+        backend._after(sorting.sort(backend.inst, source, 1, v, o, descending), *leaves)
+    return found
+
+
+def can_scan(kind, x):
+    """Whether there is a kernel for running sums or products of a dtype."""
+    return kind in (_core.SCAN_SUM, _core.SCAN_PROD) and x.dtype.name in codegen.STORAGE
+
+
+def scan(kind, x, axis, initial):
+    """Running sums or products of x along an axis, in x's dtype, with the one of nothing in front where initial is set."""
+    backend = x.device.backend
+    shape = list(x.shape)
+    shape[axis] += bool(initial)
+    out = _core.empty(tuple(shape), x.dtype, x.device.number)
+    body = out
+    if initial:
+        lead = (slice(None),) * axis
+        _core.write_value(_core.basic_view(out, (*lead, slice(0, 1))), 0 if kind == _core.SCAN_SUM else 1, "cumulative")
+        _core.reset_version(out)
+        body = _core.basic_view(out, (*lead, slice(1, None)))
+    if x.size:
+        outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+        length = shape[axis]
+        first = inner if initial else 0
+        target = _core.strided_view(out, (outer, x.shape[axis], inner), (length * inner, inner, 1), first) if initial else _lines(body, axis)
+        leaves = [_core.device_leaf(_lines(x, axis)), _core.device_leaf(target)]
+        backend.inst.forget()
+        source, aim = (backend._array(leaf) for leaf in leaves)
+        name = "sum" if kind == _core.SCAN_SUM else "prod"
+        backend._after(sorting.scan(backend.inst, name, source, 1, aim), *leaves)
+    return out
