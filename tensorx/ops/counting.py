@@ -162,7 +162,7 @@ def digitize(x, bins, /, *, right=False):
     if not steps.all():
         raise ValueError("digitize: bins must increase or decrease")
     if down:
-        return edges.size - searchsorted(flip(bins, axis=0), x, side="right" if right else "left")
+        return edges.size - searchsorted(flip(bins, axis=0), x, side="left" if right else "right")
     return searchsorted(bins, x, side="left" if right else "right")
 
 

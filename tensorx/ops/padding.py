@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from tensorx import _core
+from tensorx import _core, dtypes
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops import creation
 from tensorx.ops.assigning import slice_assign
@@ -108,6 +108,8 @@ def pad(x, pad_width, /, mode="constant", *, value=0):
         if isinstance(value, _core.Tensor):
             out = _core.broadcast_view(value.astype(x.dtype, copy=False), shape)
         else:
+            if x.dtype is dtypes.bool and value in (0, 1):
+                value = bool(value)
             out = creation.full(shape, value, dtype=x.dtype, device=x.device)
         return slice_assign(out, tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, widths)), x)
     out = x
