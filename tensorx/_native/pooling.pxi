@@ -68,10 +68,13 @@ def pooling(int which, Tensor x, tuple in_shape, tuple out_shape, tuple windows,
         shape[d] = result[d]
     out = leaf_empty(x.n.device, x.n.dtype, len(result), shape, "pooling")
     r = wrap(out)
-    j.dst = conv_bytes(r)
+    host_writable(out)
+    j.dst = out.st.ptr
     j.index = NULL
     if which == 0:
-        i = wrap(leaf_empty(x.n.device, TX_I64, len(result), shape, "pooling"))
+        pos = leaf_empty(x.n.device, TX_I64, len(result), shape, "pooling")
+        i = wrap(pos)
+        host_writable(pos)
     elif index is not None:
         i = index
     if i is not None:

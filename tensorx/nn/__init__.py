@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from tensorx.nn import functional, init
+from tensorx.nn import functional, init, utils
 from tensorx.nn.activation import *
 from tensorx.nn.attention import MultiheadAttention
 from tensorx.nn.containers import *
@@ -21,5 +21,13 @@ from tensorx.nn.normalization import *
 from tensorx.nn.padding import *
 from tensorx.nn.parameter import Buffer, Parameter, UninitializedParameter
 from tensorx.nn.pooling import *
+from tensorx.nn.rnn import *
+from tensorx.nn.shaping import *
 from tensorx.nn.sparse import *
 from tensorx.nn.transformer import *
+
+# Functions are in nn.functional; here are classes only, and the files that they come from.
+for _name in functional.__all__:
+    if callable(globals().get(_name)):
+        del globals()[_name]
+from tensorx.nn import dropout  # noqa: E402

@@ -12,6 +12,7 @@ from tensorx.nn.loss import *
 from tensorx.nn.normalization import *
 from tensorx.nn.padding import pad
 from tensorx.nn.pooling import *
+from tensorx.nn.shaping import *
 from tensorx.nn.sparse import *
 
 __all__ = [name for name in dir() if not name.startswith("_") and name[0].islower() and name != "annotations"]

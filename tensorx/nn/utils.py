@@ -1,0 +1,135 @@
+"""Helpers for parameters: clipping of gradients, one vector of all, weight and spectral normalisation."""
+
+from __future__ import annotations
+
+import math
+
+import tensorx as tx
+from tensorx._core import Tensor
+from tensorx.errors import GradientError, ShapeError
+from tensorx.nn.parameter import Parameter
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "remove_weight_norm",
+    "vector_to_parameters", "weight_norm",
+]  # fmt: skip
+
+
+def _gradients(parameters):
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p for p in parameters if p.grad is not None]
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all elements of several tensors together, as a 0-d tensor on the device of the first."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return tx.asarray(0.0)
+    p = float(norm_type)
+    first = tensors[0].device
+    norms = [tx.norm(t.detach(), ord=p) for t in tensors]
+    norms = [n if n.device is first else n.to(first) for n in norms]
+    total = tx.norm(tx.stack([n if n.dtype is norms[0].dtype else n.astype(norms[0].dtype) for n in norms]), ord=p)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise GradientError(f"get_total_norm: the norm of the gradients is {total.item()}; some of them are not finite")
+    return total
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales the gradients, in place, as if their norm total_norm were at most max_norm."""
+    with tx.no_grad():
+        for p in _gradients(parameters):
+            scale = tx.clamp_max(max_norm / (total_norm + 1e-6), 1.0)
+            scale = scale if scale.device is p.grad.device else scale.to(p.grad.device)
+            p.grad.mul_(scale if scale.dtype is p.grad.dtype else scale.astype(p.grad.dtype))
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scales the gradients, in place, so that their norm together is at most max_norm; returns the norm before.
+
+    GradientError names a norm that is not finite, where error_if_nonfinite is set.
+
+    >>> import tensorx as tx
+    >>> w = tx.nn.Parameter([3.0, 4.0])
+    >>> (w * w).sum().backward()
+    >>> norm = tx.nn.utils.clip_grad_norm_([w], 1.0)
+    >>> f"{norm:.1f}", [round(g, 2) for g in w.grad.tolist()]
+    ('10.0', [0.6, 0.8])
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    with tx.no_grad():
+        total = get_total_norm([p.grad for p in _gradients(parameters)], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, float(max_norm), total)
+    return total
+
+
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Limits each element of the gradients, in place, to the range from -clip_value to clip_value."""
+    with tx.no_grad():
+        for p in _gradients(parameters):
+            p.grad.copy_(tx.clip(p.grad, -float(clip_value), float(clip_value)))
+
+
+def parameters_to_vector(parameters):
+    """All elements of the parameters in one vector."""
+    return tx.concat([p.reshape((-1,)) for p in parameters])
+
+
+def vector_to_parameters(vec, parameters):
+    """Writes the elements of a vector into the parameters, in order; ShapeError where the numbers of elements differ."""
+    parameters = list(parameters)
+    total = sum(p.size for p in parameters)
+    if vec.shape != (total,):
+        raise ShapeError(f"vector_to_parameters: a vector of shape ({total},) is needed, got {vec.shape}")
+    at = 0
+    with tx.no_grad():
+        for p in parameters:
+            part = vec[at : at + p.size].reshape(p.shape)
+            p.copy_(part if part.device is p.device else part.to(p.device))
+            at += p.size
+
+
+# ---- weight normalisation --------------------------------------------------------------------------
+
+
+def _norm_but(v, axis):
+    """2-norms over all axes but one (over all with None), broadcastable."""
+    if axis is None:
+        return tx.norm(v).reshape((1,) * v.ndim)
+    return tx.norm(v, axis=tuple(i for i in range(v.ndim) if i != axis % v.ndim), keepdims=True)
+
+
+def weight_norm(module, name="weight", axis=0):
+    """Replaces a parameter by a magnitude ``<name>_g`` and a direction ``<name>_v`` (Salimans, Kingma 2016); returns the module."""
+    if name + "_g" in module._names:
+        raise RuntimeError(f"weight_norm: {type(module).__name__}.{name} is normalised already")
+    w = module.get_parameter(name)
+    delattr(module, name)
+    with tx.no_grad():
+        g, v = _norm_but(w.detach(), axis), w.detach().copy()
+    module.register_parameter(name + "_g", Parameter(g))
+    module.register_parameter(name + "_v", Parameter(v))
+
+    def compute(owner, args):
+        v = owner.__dict__[name + "_v"]
+        owner.__dict__[name] = v * (owner.__dict__[name + "_g"] / _norm_but(v, axis))
+
+    handle = module.register_forward_pre_hook(compute)
+    module.__dict__.setdefault("_weight_norms", {})[name] = handle, compute
+    compute(module, ())
+    return module
+
+
+def remove_weight_norm(module, name="weight"):
+    """Makes the product of magnitude and direction an ordinary parameter again."""
+    norms = module.__dict__.get("_weight_norms", {})
+    if name not in norms:
+        raise ValueError(f"remove_weight_norm: {type(module).__name__}.{name} is not normalised")
+    handle, compute = norms.pop(name)
+    handle.remove()
+    compute(module, ())
+    value = module.__dict__.pop(name).detach().copy()
+    delattr(module, name + "_g")
+    delattr(module, name + "_v")
+    module.register_parameter(name, Parameter(value))
+    return module
