@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import sysconfig
+import threading
 import types
 
 from tensorx import _core
@@ -62,18 +63,25 @@ def assigned_line(code, name, lasti):
 
 
 def frames():
-    """(frame, title) of every live frame outside tensorx, the caller's thread first, innermost first; then of generators."""
-    me = sys._getframe().f_back
+    """Every live frame outside tensorx: those of this thread first, innermost first."""
+    starts = [sys._getframe().f_back]
     current = sys._current_frames()
-    import threading
-
-    mine = threading.get_ident()
-    for ident in [mine, *(i for i in current if i != mine)]:
-        f = me if ident == mine else current.get(ident)
+    current.pop(threading.get_ident(), None)  # holds this very frame, and would so keep it alive
+    starts += current.values()
+    current.clear()
+    while starts:
+        f = starts.pop(0)
         while f is not None:
             if not f.f_code.co_filename.startswith(_OWN):
                 yield f
             f = f.f_back
+
+
+def _forget(f, scope):
+    """Up to Python 3.12 a frame keeps the dictionary of locals that it was asked for, and with it old values: emptied, it keeps
+    none (the variables themselves are elsewhere)."""
+    if sys.version_info < (3, 13) and f.f_code.co_flags & 1 and type(scope) is dict and scope is not f.f_globals:
+        scope.clear()
 
 
 def _place(code, name, lasti, line):
@@ -92,6 +100,8 @@ def local_names(wanted, found):
                 kind = "global" if top else "local"
                 what = repr(name) if top else f"{name!r} of {code.co_name}"
                 found.append((value, Holder(kind, what, _place(code, name, f.f_lasti, f.f_lineno))))
+        value = None
+        _forget(f, scope)
         if id(f.f_globals) not in seen:
             seen.add(id(f.f_globals))
             if not top:
@@ -104,7 +114,8 @@ def local_names(wanted, found):
 class Paths:
     """How objects are reached from names: one walk over the heap, shortest paths, names of the program first."""
 
-    def __init__(self, budget=3_000_000, skip=()):
+    def __init__(self, skip=(), until=None, budget=3_000_000):
+        self.until = None if until is None else set(until)  # identities of what is looked for: found, the walk ends
         self.parent = {}
         self.kept = []  # keeps what was made for the walk (dictionaries of locals) from being reused
         self.arrays = []
@@ -116,7 +127,7 @@ class Paths:
             for name, value in list(scope.items()):
                 if type(name) is str:
                     self._reach(value, None, label(name), queue)
-        while queue and budget > 0:
+        while queue and budget > 0 and self.until != set():
             o = queue.popleft()
             budget -= 1
             try:
@@ -129,13 +140,13 @@ class Paths:
             if f.f_code.co_name == "<module>":
                 continue
             code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
-            yield (lambda name, c=code, i=lasti, n=line: (f"local {name!r} of {c.co_name}", _place(c, name, i, n))), dict(f.f_locals)
+            yield (lambda name, c=code, i=lasti, n=line: ("local", name, f" of {c.co_name}", _place(c, name, i, n))), _locals(f)
         generators = [o for o in gc.get_objects() if isinstance(o, types.GeneratorType | types.CoroutineType)]
         for g in generators:
             f = g.gi_frame if isinstance(g, types.GeneratorType) else g.cr_frame
             if f is not None and not f.f_code.co_filename.startswith(_OWN):
                 code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
-                yield (lambda name, c=code, i=lasti, n=line: (f"local {name!r} of generator {c.co_name}", _place(c, name, i, n))), dict(f.f_locals)
+                yield (lambda name, c=code, i=lasti, n=line: ("local", name, f" of generator {c.co_name}", _place(c, name, i, n))), _locals(f)
         modules = [(n, m) for n, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)]
         tops = {f.f_globals.get("__name__"): f for f in frames() if f.f_code.co_name == "<module>"}
         user = [(n, m) for n, m in modules if _is_users(m)]
@@ -144,15 +155,17 @@ class Paths:
             suffix = "" if n == "__main__" else f" of {n}"
             if f is not None:
                 code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
-                yield (lambda name, c=code, i=lasti, k=line, s=suffix: (f"global {name!r}{s}", _place(c, name, i, k))), vars(m)
+                yield (lambda name, c=code, i=lasti, k=line, s=suffix: ("global", name, s, _place(c, name, i, k))), vars(m)
             else:
-                yield (lambda name, s=suffix: (f"global {name!r}{s}", None)), vars(m)
+                yield (lambda name, s=suffix: ("global", name, s, None)), vars(m)
 
     def _reach(self, o, parent, label, queue):
         key = id(o)
         if key in self.parent or key in self._skip or isinstance(o, _OPAQUE):
             return
         self.parent[key] = (parent, label, o)
+        if self.until:
+            self.until.discard(key)
         if hasattr(type(o), "__array_interface__") and type(o).__module__ == "numpy":
             self.arrays.append(o)
         queue.append(o)
@@ -197,26 +210,22 @@ class Paths:
                     self._reach(v, o, " -> ", queue)
 
     def of(self, o):
-        """(text, file:line or None) of the path to an object, or None."""
-        labels, where, key = [], None, id(o)
+        """The way to an object: (kind of variable, expression, suffix, file:line or None), or None."""
+        labels, key = [], id(o)
         if key not in self.parent:
             return None
         while True:
             parent, label, _ = self.parent[key]
             if parent is None:
-                head, where = label
+                kind, text, suffix, where = label
                 break
             labels.append(label)
             key = id(parent)
-        text, skipped = "", False
         for label in reversed(labels):
-            if label == "" or label == " -> its graph":
-                if not skipped:
-                    text += " -> its graph"
-                skipped = True
-            else:
-                text += label
-        return head + text, where
+            if label in ("", " -> its graph"):
+                return kind, text, suffix + " -> its graph", where
+            text += label
+        return kind, text, suffix, where
 
     def containers(self, o):
         """The objects on the way to o, outermost first."""
@@ -257,7 +266,7 @@ def holders(x):
     >>> for h in tx.memory.holders(x):
     ...     print(h)                                              # doctest: +ELLIPSIS
     global 'x'...
-    item 'first' of global 'kept'...
+    global `kept['first']`...
     """
     from tensorx.autograd.tape import site_text
 
@@ -289,24 +298,28 @@ def _name_handles(mine, facts):
     rest = [r for r in rest if not (isinstance(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
     exported = facts["exports"] > 0
     if rest or exported or len(named) < len(mine):
-        paths = Paths(skip=(mine, ids, refs, rest, out, named))
-        for r in rest:
+        owners = [_dict_owner(r) or r for r in rest]
+        wanted = None if exported else {id(r) for r in owners} | {id(o) for o in mine}
+        paths = Paths((mine, ids, refs, rest, out, named, owners), wanted)
+        for r, owner in zip(rest, owners):
             for label, value in _slots_of(r, ids):
-                path = paths.of(r) or (_dict_owner(r, paths) if isinstance(r, dict) else None)
+                path = paths.of(owner)
                 if path is None:
                     if isinstance(r, Meta | Node) or type(r).__module__.startswith("tensorx") or isinstance(r, types.CellType | memoryview):
                         continue
                     if isinstance(r, dict | tuple):  # of the interpreter's own: calls, locals
                         continue
-                    path = (f"a {type(r).__name__} that no name leads to", None)
-                kind = "attribute" if label.startswith(".") else "item"
-                out.append(Holder(kind, f"{label.strip('.')} of {path[0]}", path[1]))
+                    out.append(Holder("item", f"of a {type(owner).__name__} that no name leads to"))
+                    continue
+                kind, text, suffix, where = path
+                slot = "." + label[2:-2] if owner is not r else label
+                out.append(Holder(kind, _quoted(text + slot) + suffix, where))
                 named.add(id(value))
         for o in mine:
             if id(o) not in named:
                 path = paths.of(o)
                 if path is not None:
-                    out.append(Holder("", path[0], path[1]))
+                    out.append(Holder(path[0], _quoted(path[1]) + path[2], path[3]))
                     named.add(id(o))
         if exported:
             out += _exports(mine, facts, paths)
@@ -316,24 +329,36 @@ def _name_handles(mine, facts):
 def _slots_of(r, ids):
     """(label, tensor) of the places of a referrer that hold one of the handles."""
     if isinstance(r, dict):
-        return [(repr(k), v) for k, v in list(r.items()) if id(v) in ids]
+        return [(f"[{_short(k)}]", v) for k, v in list(r.items()) if id(v) in ids]
     if isinstance(r, list | tuple | collections.deque):
-        return [(f"{i}", v) for i, v in enumerate(list(r)) if id(v) in ids]
+        return [(f"[{i}]", v) for i, v in enumerate(list(r)) if id(v) in ids]
     if isinstance(r, set | frozenset):
-        return [("element", v) for v in list(r) if id(v) in ids]
+        return [("{...}", v) for v in list(r) if id(v) in ids]
     own = getattr(r, "__dict__", None)
     if type(own) is dict:
         return [(f".{k}", v) for k, v in list(own.items()) if id(v) in ids]
     return []
 
 
-def _dict_owner(d, paths):
-    """The object whose __dict__ this is."""
-    for r in gc.get_referrers(d):
-        if getattr(r, "__dict__", None) is d:
-            path = paths.of(r)
-            return path or (f"a {type(r).__name__}", None)
+def _dict_owner(d):
+    """The object whose __dict__ this is, or None."""
+    if isinstance(d, dict):
+        for r in gc.get_referrers(d):
+            if getattr(r, "__dict__", None) is d:
+                return r
     return None
+
+
+def _quoted(text):
+    return f"'{text}'" if "'" not in text else f"`{text}`"
+
+
+def _locals(f):
+    """A copy of the locals of a frame."""
+    scope = f.f_locals
+    out = dict(scope)
+    _forget(f, scope)
+    return out
 
 
 def _exports(mine, facts, paths):
@@ -349,7 +374,7 @@ def _exports(mine, facts, paths):
             if first <= at < first + max(facts["nbytes"], 1) and a.nbytes:
                 path = paths.of(a)
                 if path is not None:
-                    out.append(Holder("NumPy array", path[0], path[1]))
+                    out.append(Holder(f"NumPy array in {path[0]}", _quoted(path[1]) + path[2], path[3]))
     if not out:
         out.append(Holder("exported to", f"NumPy, DLPack or a buffer ({facts['exports']} view{'s' if facts['exports'] > 1 else ''})"))
     return out

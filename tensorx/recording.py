@@ -393,31 +393,33 @@ def leaks(before):
                 for entry in _core.kept_by(o):
                     if entry[0] in new:
                         keepers[entry[0]].append(o)
-    paths = Paths(skip=(keepers, new, now, now.storages, before, before.storages)) if new else None
+    everyone = {id(o) for objects in keepers.values() for o in objects}
+    paths = Paths((keepers, new, now, now.storages, before, before.storages, *keepers.values()), everyone) if new else None
     groups: dict = {}
     for serial in new:
         nbytes, _, token = now.storages[serial]
         best = None
         for o in keepers[serial]:
             path = paths.of(o)
-            if path is not None and (best is None or len(path[0]) < len(best[0])):
+            if path is not None and (best is None or len(path[1]) < len(best[1])):
                 best = (*path, o)
         if best is None:
             key, where = "nothing that has a name (a reference cycle, or code outside Python)", None
         else:
-            key, where = re.match(r"^((?:local|global) '[^']*'(?: of (?:generator )?\S+?)?)(?=$|[\[{. ])", best[0] + " ")[1].rstrip(), best[1]
+            outer = re.match(r"\w+", best[1])[0]
+            key, where = f"{best[0]} {outer!r}{best[2].partition(' -> ')[0]}", best[3]
         leak = groups.get((key, where))
         if leak is None:
             leak = groups[key, where] = Leak(key, where)
             if best is not None:
-                outer = paths.containers(best[2])
-                leak.what = _describe(outer[0]) if outer else ""
+                chain = paths.containers(best[4])
+                leak.what = _describe(chain[0]) if chain else ""
         leak.bytes += nbytes
         leak.count += 1
-        if best is not None and best[0] != key:
-            leak.example = leak.example or best[0].partition(" -> its graph")[0] + (" -> its graph" if " -> its graph" in best[0] else "")
-        node = next((o for o in reversed(paths.containers(best[2])) if isinstance(o, Node)), None) if best is not None else None
-        if node is not None and not isinstance(best[2], Tensor):
+        if best is not None and not leak.example:
+            leak.example = best[1] + best[2][best[2].find(" -> ") :] if " -> " in best[2] else best[1]
+        node = next((o for o in reversed(paths.containers(best[4])) if isinstance(o, Node)), None) if best is not None else None
+        if node is not None and not isinstance(best[4], Tensor):
             leak.made[f"kept for the gradient of {node.name} at {site_text(node.site)}"] += 1
         if token is not None:
             leak.made[f"made by {token.op} at {site_text(token.site)}"] += 1
