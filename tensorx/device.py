@@ -28,6 +28,10 @@ class Device:
     Attributes: ``name`` (as printed, never the same for two devices), ``type`` ("cpu" or "metal"), ``ordinal``,
     ``instance`` (a number that tells two openings of one GPU apart), ``registry_id``, ``description``.
     As a context manager it is the default device of the block.
+
+    >>> d = device("cpu")
+    >>> d.name, d.type, d.ordinal
+    ('cpu', 'cpu', 0)
     """
 
     __slots__ = ("_tokens", "backend", "description", "instance", "number", "ordinal", "registry_id", "type")
@@ -93,6 +97,9 @@ def device(name="cpu", /):
     """The device of a name: ``"cpu"``, ``"metal"`` (the same as ``"metal:0"``), ``"metal:1"``; a Device is returned as it is.
 
     Raises DeviceNotFoundError, with the devices that exist, for any other name.
+
+    >>> device("cpu")
+    tensorx.device('cpu')
     """
     if isinstance(name, Device):
         return name
@@ -146,7 +153,12 @@ def devices():
 
 
 def default_device():
-    """The device on which new tensors are made unless one is named."""
+    """The device on which new tensors are made unless one is named.
+
+    >>> with device("cpu"):
+    ...     default_device()
+    tensorx.device('cpu')
+    """
     d = _default.get()
     if d is not None:
         return d
@@ -157,6 +169,13 @@ def default_device():
 
 
 def set_default_device(name, /):
-    """Makes a device the default of the process; ``with tx.device(...):`` does so for a block."""
+    """Makes a device the default of the process; ``with tx.device(...):`` does so for a block.
+
+    >>> before = default_device()
+    >>> set_default_device("cpu")
+    >>> default_device()
+    tensorx.device('cpu')
+    >>> set_default_device(before)
+    """
     global _process_default
     _process_default = device(name)

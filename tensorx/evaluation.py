@@ -45,7 +45,12 @@ def eval(*tensors):
 
 
 def synchronize(device=None):
-    """Computes everything pending and waits until the devices have finished (all, or one)."""
+    """Computes everything pending and waits until the devices have finished (all, or one).
+
+    >>> import tensorx as tx
+    >>> x = tx.ones(3) * 2.0
+    >>> tx.synchronize()
+    """
     from tensorx.device import device as find
     from tensorx.device import opened
 
@@ -56,7 +61,14 @@ def synchronize(device=None):
 
 
 class deferred:
-    """``with tx.deferred(False):`` computes every op of the block at its call; True defers again. Context-local."""
+    """``with tx.deferred(False):`` computes every op of the block at its call; True defers again. Context-local.
+
+    >>> import tensorx as tx
+    >>> with tx.deferred(False):
+    ...     y = tx.ones(2) + 1.0
+    >>> y.tolist()
+    [2.0, 2.0]
+    """
 
     def __init__(self, flag=True):
         self._flag = bool(flag)
@@ -74,7 +86,12 @@ class deferred:
 
 
 def set_deferred(flag):
-    """Turns deferral on or off in this context (thread or task)."""
+    """Turns deferral on or off in this context (thread or task).
+
+    >>> import contextvars
+    >>> import tensorx as tx
+    >>> contextvars.copy_context().run(tx.set_deferred, False)  # off in a context of its own
+    """
     _core.may_be_eager()
     if not flag:
         _core.evaluate()
@@ -82,7 +99,15 @@ def set_deferred(flag):
 
 
 def set_num_threads(n):
-    """Number of threads that share one evaluation, this one included. Results do not depend on it."""
+    """Number of threads that share one evaluation, this one included. Results do not depend on it.
+
+    >>> import tensorx as tx
+    >>> n = tx.get_num_threads()
+    >>> tx.set_num_threads(1)
+    >>> tx.get_num_threads()
+    1
+    >>> tx.set_num_threads(n)
+    """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise ValueError(f"set_num_threads: needs a positive int, got {n!r}")
     _core.set_num_threads(n)

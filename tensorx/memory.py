@@ -21,6 +21,13 @@ class measure:
 
     Evaluates what is pending on entry, and what the block left pending on exit (not on an exception). Cheap values that only
     a backward pass needs stay pending, to be computed again there; ``left`` lists them: (op, shape, bytes).
+
+    >>> import tensorx as tx
+    >>> x = tx.ones(1000)
+    >>> with tx.memory.measure() as m:
+    ...     x = x * 2.0 + 1.0
+    >>> m.bytes, m.allocations
+    (0, 0)
     """
 
     left = ()
@@ -49,7 +56,13 @@ class measure:
 
 
 def stats(device="cpu"):
-    """Counters of a device: live, peak, requested, cached, system, scratch (bytes), allocations (a number), limit, cap."""
+    """Counters of a device: live, peak, requested, cached, system, scratch (bytes), allocations (a number), limit, cap.
+
+    >>> import tensorx as tx
+    >>> x = tx.zeros(1000)
+    >>> tx.memory.stats()["live"] >= x.nbytes
+    True
+    """
     d = _device(device)
     if d.type == "cpu":
         return _core.cpu_stats()
@@ -57,7 +70,12 @@ def stats(device="cpu"):
 
 
 def set_limit(nbytes, device="cpu"):
-    """Refuses allocations that would raise the live bytes above nbytes; None: no limit."""
+    """Refuses allocations that would raise the live bytes above nbytes; None: no limit.
+
+    >>> import tensorx as tx
+    >>> tx.memory.set_limit(2**40)
+    >>> tx.memory.set_limit(None)
+    """
     d = _device(device)
     if d.type == "cpu":
         _core.cpu_set_limit(nbytes)
@@ -66,7 +84,13 @@ def set_limit(nbytes, device="cpu"):
 
 
 def empty_cache(device="cpu"):
-    """Returns the cached blocks of a device to the system."""
+    """Returns the cached blocks of a device to the system.
+
+    >>> import tensorx as tx
+    >>> tx.memory.empty_cache()
+    >>> tx.memory.stats()["cached"]
+    0
+    """
     d = _device(device)
     if d.type == "cpu":
         _core.cpu_empty_cache()
@@ -75,7 +99,13 @@ def empty_cache(device="cpu"):
 
 
 def reset_peak(device="cpu"):
-    """Sets the peak to what is live now."""
+    """Sets the peak to what is live now.
+
+    >>> import tensorx as tx
+    >>> tx.memory.reset_peak()
+    >>> tx.memory.stats()["peak"] == tx.memory.stats()["live"]
+    True
+    """
     d = _device(device)
     if d.type == "cpu":
         _core.cpu_reset_peak()

@@ -166,7 +166,14 @@ def manual_seed(seed, /):
 
 
 def seed():
-    """Gives the default generator a seed from the system's entropy; returns the seed."""
+    """Gives the default generator a seed from the system's entropy; returns the seed.
+
+    >>> import tensorx as tx
+    >>> state = tx.random.default_generator.get_state()
+    >>> isinstance(tx.random.seed(), int)
+    True
+    >>> tx.random.default_generator.set_state(state)
+    """
     return default_generator.manual_seed(None).seed
 
 

@@ -301,5 +301,10 @@ class detect_anomaly:
 
 
 def set_detect_anomaly(mode):
-    """Turns the search for NaN in gradients on or off for the whole process; see :class:`detect_anomaly`."""
+    """Turns the search for NaN in gradients on or off for the whole process; see :class:`detect_anomaly`.
+
+    >>> import tensorx as tx
+    >>> tx.autograd.set_detect_anomaly(True)
+    >>> tx.autograd.set_detect_anomaly(False)
+    """
     _core.set_anomaly(bool(mode))

@@ -230,7 +230,14 @@ def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
-    """Adds the gradients of the sum of several tensors to the ``grad`` of leaves; see :meth:`Tensor.backward`."""
+    """Adds the gradients of the sum of several tensors to the ``grad`` of leaves; see :meth:`Tensor.backward`.
+
+    >>> import tensorx as tx
+    >>> w = tx.asarray([1.0, 2.0]).requires_grad_()
+    >>> tx.autograd.backward([(w * w).sum(), w.sum()])
+    >>> w.grad.tolist()
+    [3.0, 5.0]
+    """
     if isinstance(tensors, Tensor):
         tensors = (tensors,)
         grad_tensors = (grad_tensors,)

@@ -53,7 +53,14 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Operations of the block are recorded, also inside ``no_grad``."""
+    """Operations of the block are recorded, also inside ``no_grad``.
+
+    >>> import tensorx as tx
+    >>> w = tx.ones(2).requires_grad_()
+    >>> with tx.no_grad(), tx.enable_grad():
+    ...     (w * 2.0).requires_grad
+    True
+    """
 
     _value = True
 
@@ -62,6 +69,12 @@ class inference_mode(_Mode):
     """The same as :class:`no_grad`, or with ``mode=False`` the same as :class:`enable_grad`.
 
     Tensors made in it are ordinary: they can be trained afterwards.
+
+    >>> import tensorx as tx
+    >>> w = tx.ones(2).requires_grad_()
+    >>> with tx.inference_mode():
+    ...     (w * 2.0).requires_grad
+    False
     """
 
     def __init__(self, mode=True):
@@ -70,7 +83,13 @@ class inference_mode(_Mode):
 
 
 class set_grad_enabled(_Mode):
-    """Turns recording on or off: as a statement from now on in this context, or for a ``with`` block."""
+    """Turns recording on or off: as a statement from now on in this context, or for a ``with`` block.
+
+    >>> import tensorx as tx
+    >>> with tx.set_grad_enabled(False):
+    ...     tx.is_grad_enabled()
+    False
+    """
 
     def __init__(self, mode):
         super().__init__()

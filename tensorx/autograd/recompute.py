@@ -17,6 +17,10 @@ _states = []
 def preserve_state(get, set):
     """Registers state that functions may change, such as that of a random generator: ``get()`` is called before a
     checkpointed function runs, and when it runs again ``set(state)`` gives it what it had the first time, and back.
+
+    >>> import tensorx as tx
+    >>> counter = [0]
+    >>> tx.autograd.preserve_state(lambda: counter[0], lambda state: counter.__setitem__(0, state))
     """
     _states.append((get, set))
 

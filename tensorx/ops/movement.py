@@ -112,7 +112,7 @@ def squeeze(x, /, axis):
     return _core.reshape_view(x, tuple(s for i, s in enumerate(x.shape) if i not in axes))
 
 
-def movedim(x, source, destination, /):
+def moveaxis(x, source, destination, /):
     """x with axes moved to new positions, a view.
 
     >>> import tensorx as tx
@@ -129,7 +129,7 @@ def movedim(x, source, destination, /):
     return _core.permute_view(x, tuple(order))
 
 
-moveaxis = movedim
+movedim = moveaxis
 
 
 def swapaxes(x, axis1, axis2, /):
