@@ -78,6 +78,7 @@ def test_einops():
         lambda v, w: einops.repeat(v, "a b c -> a (b k) c", k=3),
         lambda v, w: einops.rearrange([v, v], "s a b c -> a s b c"),
         lambda v, w: einops.pack([v, v[0]], "* b c")[0],
+        lambda v, w: einops.einsum(v, w, "a b c, c d -> a b d"),
     ):
         got = call(x, tx.asarray(b))
         assert isinstance(got, tx.Tensor)
