@@ -1,6 +1,7 @@
 """``python -m tensorx doctor``: what this installation can do, device by device.
 
-``--report`` prints the same as JSON, for a bug report.
+``--report`` prints the same as JSON, for a bug report. ``python -m tensorx memory script.py`` runs a script under the
+recorder of allocations and writes a report and a page.
 """
 
 from __future__ import annotations
@@ -106,7 +107,18 @@ def main(argv=None):
     commands = parser.add_subparsers(dest="command", required=True)
     d = commands.add_parser("doctor", help="what this installation can do")
     d.add_argument("--report", action="store_true", help="as JSON, for a bug report")
+    m = commands.add_parser("memory", help="run a script and explain its memory, line by line")
+    m.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    m.add_argument("-o", "--out", metavar="FOLDER", help="where the report and the page are written (the current folder)")
+    m.add_argument("--lines", type=int, default=30, help="lines printed (30); the file has all")
+    m.add_argument("--limit", type=int, default=1_000_000, help="allocations kept singly (1000000)")
+    m.add_argument("script")
+    m.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     args = parser.parse_args(argv)
+    if args.command == "memory":
+        from tensorx.profile_script import run
+
+        return run(args.script, args.arguments, args.out, args.limit, args.module, args.lines)
     facts = doctor()
     if args.report:
         print(json.dumps(facts, indent=1, default=str))

@@ -126,13 +126,13 @@ class Paths:
             self._skip.add(id(scope))
             for name, value in list(scope.items()):
                 if type(name) is str:
-                    self._reach(value, None, label(name), queue)
+                    self._reach(value, None, (label, name), queue)
         while queue and budget > 0 and self.until != set():
             o = queue.popleft()
             budget -= 1
             try:
                 self._spread(o, queue)
-            except Exception:  # an object of somebody's that cannot be looked into  # noqa: S112
+            except Exception:  # an object of somebody's that cannot be looked into
                 continue
 
     def _roots(self):
@@ -157,7 +157,8 @@ class Paths:
                 code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
                 yield (lambda name, c=code, i=lasti, k=line, s=suffix: ("global", name, s, _place(c, name, i, k))), vars(m)
             else:
-                yield (lambda name, s=suffix: ("global", name, s, None)), vars(m)
+                file = getattr(m, "__file__", None) if _is_users(m) else None
+                yield (lambda name, s=suffix, f=file: ("global", name, s, _place_in_source(f, name))), vars(m)
 
     def _reach(self, o, parent, label, queue):
         key = id(o)
@@ -217,7 +218,7 @@ class Paths:
         while True:
             parent, label, _ = self.parent[key]
             if parent is None:
-                kind, text, suffix, where = label
+                kind, text, suffix, where = label[0](label[1])
                 break
             labels.append(label)
             key = id(parent)
@@ -237,6 +238,22 @@ class Paths:
                 break
             key = id(parent)
         return out[::-1]
+
+
+def _place_in_source(file, name):
+    """Where a finished module gave a global its value last, by its source."""
+    import ast
+
+    if file is None or not file.endswith(".py"):
+        return None
+    try:
+        with open(file, encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    lines = [n.lineno for top in tree.body if not isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+             for n in ast.walk(top) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]  # fmt: skip
+    return f"{file}:{max(lines)}" if lines else None
 
 
 def _short(k):
@@ -369,7 +386,7 @@ def _exports(mine, facts, paths):
         for a in paths.arrays:
             try:
                 at = a.__array_interface__["data"][0]
-            except Exception:  # noqa: S112
+            except Exception:
                 continue
             if first <= at < first + max(facts["nbytes"], 1) and a.nbytes:
                 path = paths.of(a)
@@ -387,5 +404,5 @@ def names_of(serial, deep=True):
     found = local_names(lambda v: id(v) in ids, [])
     out = [h for _, h in found]
     if deep and not out and mine:
-        out = _name_handles(mine, {"exports": 0, "nbytes": 0})
+        out = [h for h in _name_handles(mine, {"exports": 0, "nbytes": 0}) if "no name leads to" not in h.name]
     return list(dict.fromkeys(out))

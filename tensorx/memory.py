@@ -13,7 +13,7 @@ from __future__ import annotations
 from tensorx import _core
 from tensorx.device import device as _device
 
-__all__ = ["empty_cache", "holders", "leaks", "measure", "record", "reset_peak", "set_limit", "snapshot", "stats"]
+__all__ = ["empty_cache", "holders", "leaks", "measure", "record", "reset_peak", "set_limit", "snapshot", "stats"]  # noqa: F822
 
 
 class measure:

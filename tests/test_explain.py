@@ -298,7 +298,7 @@ def test_holders(device):
     x = full(device)
     m = Model()
     m.weight = x.alias()
-    table = {"a": [x[1:]]}
+    table = {"a": [x[1:]]}  # noqa: F841
     GLOBAL = x[2:]
 
     def closure():
@@ -370,7 +370,7 @@ def test_a_leaky_training_loop():
     text = str(found)
     leak = next(i for i in found if "losses" in i.name)
     assert leak.name == "local 'losses' of train" and leak.where == f"{__file__}:{line_of('the list')}"
-    assert leak.what == "a list of 10" and leak.bytes >= 10 * 16 * 64 * 4 and leak.example == "losses[0] -> its graph"
+    assert leak.what == "a list of 10" and leak.bytes >= 10 * 16 * 64 * 4 and leak.example.endswith("] -> its graph")
     assert f"test_explain.py:{line_of('the loss')}" in text and "kept for the gradient of matmul" in text
     w.grad = None
     assert not any("losses" in i.name for i in train(10, False))
