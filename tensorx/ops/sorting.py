@@ -265,17 +265,34 @@ unique_counts_result = namedtuple("unique_counts_result", ["values", "counts"])
 unique_inverse_result = namedtuple("unique_inverse_result", ["values", "inverse_indices"])
 
 
-def _unique(op, x, **wanted):
-    """np.unique on x's values, every NaN apart; results as tensors in the order NumPy gives them."""
+def _unique(op, x, index=False, inverse=False, counts=False):
+    """The distinct values of x in order, then what is asked for, in NumPy's order. A NaN equals nothing, itself included."""
     import numpy as np
 
     _tensor(op, x)
     x = x.detach()
-    found = np.unique(_view(x).reshape(-1), equal_nan=False, **wanted)
-    if not isinstance(found, tuple):
-        found = (found,)
-    values = _from(found[0], x.dtype, x.device)
-    return values, *(_from(np.asarray(f), dtypes.int64, x.device) for f in found[1:])
+    flat = _core.reshape_view(x, (x.size,))
+    order = None
+    if x.dtype.kind == "c":  # by real part, then imaginary part
+        line = _view(flat)
+        order = np.argsort(line, kind="stable")
+        ordered = line[order]
+    else:
+        values, order = _lines(flat, 0, False, True, index or inverse)
+        ordered, order = _view(values), None if order is None else _view(order)
+    first = np.ones(ordered.shape, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    found = [_from(ordered[first], x.dtype, x.device)]
+    starts = np.flatnonzero(first) if index or counts else None
+    if index:
+        found.append(_from(order[starts], dtypes.int64, x.device))
+    if inverse:
+        place = np.empty(ordered.shape, np.int64)
+        place[order] = np.cumsum(first) - 1
+        found.append(_from(place.reshape(x.shape), dtypes.int64, x.device))
+    if counts:
+        found.append(_from(np.diff(np.append(starts, x.size)), dtypes.int64, x.device))
+    return found
 
 
 def unique_all(x, /):
@@ -295,8 +312,7 @@ def unique_all(x, /):
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
     ([1, 3], [1, 0], [1, 0, 1], [1, 2])
     """
-    values, indices, inverse, counts = _unique("unique_all", x, return_index=True, return_inverse=True, return_counts=True)
-    return unique_all_result(values, indices, inverse.reshape(x.shape), counts)
+    return unique_all_result(*_unique("unique_all", x, index=True, inverse=True, counts=True))
 
 
 def unique_counts(x, /):
@@ -306,7 +322,7 @@ def unique_counts(x, /):
     >>> [a.tolist() for a in tx.unique_counts(tx.asarray([3, 1, 3]))]
     [[1, 3], [1, 2]]
     """
-    return unique_counts_result(*_unique("unique_counts", x, return_counts=True))
+    return unique_counts_result(*_unique("unique_counts", x, counts=True))
 
 
 def unique_inverse(x, /):
@@ -316,8 +332,7 @@ def unique_inverse(x, /):
     >>> [a.tolist() for a in tx.unique_inverse(tx.asarray([3, 1, 3]))]
     [[1, 3], [1, 0, 1]]
     """
-    values, inverse = _unique("unique_inverse", x, return_inverse=True)
-    return unique_inverse_result(values, inverse.reshape(x.shape))
+    return unique_inverse_result(*_unique("unique_inverse", x, inverse=True))
 
 
 def unique_values(x, /):
