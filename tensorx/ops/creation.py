@@ -404,8 +404,18 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
         raise ValueError(f"linspace: num must not be negative, got {num}")
     if dtype is None:
         dtype = dtypes.complex64 if isinstance(start, complex) or isinstance(stop, complex) else dtypes.float32
-    values = np.linspace(start, stop, num, endpoint=endpoint)
-    return _from_array(np.asarray(values), dtype_from(dtype), _place(device), True)
+    dtype = dtype_from(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(np.linspace(start, stop, num, endpoint=endpoint))
+        if not np.isfinite(values).all() and math.isfinite(abs(start)) and math.isfinite(abs(stop)):
+            t = np.linspace(0.0, 1.0, num, endpoint=endpoint)  # the difference overflows, the numbers do not
+            values = start * (1.0 - t) + stop * t
+    if dtype.kind in "iu" and num:
+        values = np.trunc(values).astype(dtype.name)
+        for place, v in ((0, start), (-1, stop)):
+            if isinstance(v, int) and (place == 0 or (endpoint and num > 1)):
+                values[place] = v  # beyond 2**53 a double would not be exact
+    return _from_array(values, dtype, _place(device), True)
 
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
