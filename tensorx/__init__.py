@@ -21,6 +21,20 @@ except ImportError as error:
         ) from error
     raise
 
+
+def _refuse_unsupported():
+    """Without the GIL the counts of owners are not safe: the import says so instead of being wrong now and then."""
+    import sys
+
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError(
+            "tensorx does not support running without the GIL: on a free-threaded build of Python start with PYTHON_GIL=1 "
+            "(or python -X gil=1), or use the ordinary build; its long kernels release the GIL there"
+        )
+
+
+_refuse_unsupported()
+
 from tensorx.errors import *
 from tensorx.dtypes import *
 from tensorx.device import Device, default_device, device, devices, set_default_device
@@ -53,7 +67,8 @@ from tensorx import fft, linalg, random
 from tensorx.random import manual_seed, rand, randint, randn, randperm
 from tensorx.custom import CustomOp, InplaceOp, set_op_timeout
 from tensorx.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from tensorx import nn
+from tensorx import io, nn
+from tensorx.io import load, save
 from tensorx import optim
 from tensorx import train
 

@@ -10,7 +10,7 @@ from tensorx.errors import GradientError, ShapeError
 from tensorx.nn.parameter import Parameter
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "remove_weight_norm",
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "functional_call", "get_total_norm", "parameters_to_vector", "remove_weight_norm",
     "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
 
@@ -87,6 +87,33 @@ def vector_to_parameters(vec, parameters):
             part = vec[at : at + p.size].reshape(p.shape)
             p.copy_(part if part.device is p.device else part.to(p.device))
             at += p.size
+
+
+def functional_call(module, parameters, args=(), kwargs=None):
+    """module(*args, **kwargs) with some of its parameters and buffers replaced, by dotted name, for this call.
+
+    >>> import tensorx as tx
+    >>> layer = tx.nn.Linear(2, 1)
+    >>> zeros = {name: p * 0.0 for name, p in layer.named_parameters()}
+    >>> tx.nn.utils.functional_call(layer, zeros, tx.ones((1, 2))).tolist()
+    [[0.0]]
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    places = []
+    for key in parameters:
+        path, _, name = key.rpartition(".")
+        owner = module.get_submodule(path)
+        if name not in owner._parameters and name not in owner._buffers:
+            raise KeyError(f"functional_call: {type(module).__name__} has no parameter or buffer {key!r}")
+        places.append((owner.__dict__, name, parameters[key]))
+    before = [(space, name, space[name]) for space, name, _ in places]
+    try:
+        for space, name, value in places:
+            space[name] = value
+        return module(*args, **(kwargs or {}))
+    finally:
+        for space, name, value in before:
+            space[name] = value
 
 
 # ---- weight normalisation --------------------------------------------------------------------------
