@@ -10,6 +10,7 @@ cdef int device_program(Plan *P) except -1:
     if rc != DONE:
         return rc
     plan_last_reads(P)
+    plan_late_root(P)
     P.rawhalf = False
     plan_domain(P, NULL, 0, -1)
     plan_donors(P)
@@ -330,14 +331,45 @@ cdef void device_done(Plan *P) noexcept:
         plan_mark(P, -1)
 
 
-cdef int device_copy(tx_node *out, Tensor x) except -1:
-    """The value of x in the fresh C-ordered leaf out, computed straight into it where pending."""
-    node_write(out, x.n, "copy")
-    out.st.version = 0
-    return flush_readers(out.st, NULL)       # x itself may live on as a copy of it
+cdef int device_into(tx_node *out, tx_node *src) except -1:
+    """The value of src in the fresh C-ordered leaf out. A pending one stays pending, as it does
+    where rows are computed one by one."""
+    cdef Plan *P
+    cdef int rc, tries = 0
+    if src.kind != TX_EW and src.kind != TX_CAST:
+        ensure(src)
+    P = plan_take()
+    src.refs += 1
+    try:
+        while src.kind != TX_LEAF:
+            P.root = src
+            P.dst = out
+            P.held = False
+            P.nojoin = True
+            rc = plan_collect(P)
+            P.nojoin = False
+            if rc == DONE:
+                P.reducing = True
+                try:
+                    rc = device_program(P)
+                finally:
+                    P.reducing = False
+            if rc == DONE:
+                src.flags |= TX_N_SEEN
+                return 0
+            if rc == NEED:
+                ensure(P.need if P.need != NULL else costliest_input(src))
+            else:
+                settle_need(P, rc, src, &tries)
+        node_write(out, src, "copy")
+        out.st.version = 0
+    finally:
+        plan_give(P)
+        node_unref(src)
+    return 0
 
 
-cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double eps, object mean, object rstd):
+cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double eps, object mean, object rstd, object second):
     """A row kernel over the last axis on x's device, or None where there is none."""
     cdef tx_node *n = x.n
     cdef object backend = g_backends[n.device]
@@ -357,9 +389,10 @@ cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double
         if n.kind == TX_MOVE or n.kind == TX_ASSIGN:
             ensure(n)
         if n.kind != TX_LEAF or not backend.rows_fit(leaf_text(n)):
-            device_copy(out.n, x)
+            device_into(out.n, x.n)
             x = out
-    backend.row_op(kind, maybe_text(x), maybe_text(out), maybe_text(weight), maybe_text(bias), eps, maybe_text(mean), maybe_text(rstd))
+    backend.row_op(kind, maybe_text(x), maybe_text(out), maybe_text(weight), maybe_text(bias), eps, maybe_text(mean), maybe_text(rstd),
+                   maybe_text(second))
     return out
 
 

@@ -51,7 +51,7 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
     if src.dtype != TX_F32 and src.dtype != TX_F64:
         raise DTypeError(f"row kernels: need float32 or float64, got {DTYPES[src.dtype].name}")
     if src.device != 0:
-        done = device_row_op(kind, x, weight, bias, eps, mean, rstd)
+        done = device_row_op(kind, x, weight, bias, eps, mean, rstd, second)
         if done is not None:
             return done
         ensure(src)

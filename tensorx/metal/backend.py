@@ -269,24 +269,26 @@ class Backend:
 
     def has_row_op(self, code: int, dtype: int) -> bool:
         """Whether there is a kernel over rows."""
-        return ROW_OPS[code] in ("softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm") and NAMES[dtype] in FLOATS
+        return NAMES[dtype] in FLOATS
 
     def rows_fit(self, leaf) -> bool:
         """Whether the rows of a tensor can be read where they lie."""
         a = self._array(leaf)
         return rows.rows_fit(a, len(a.shape) - 1, launch.array(0, a.dtype, a.shape))
 
-    def row_op(self, code, x, out, weight, bias, eps, mean, rstd) -> None:
-        """A row kernel over the last axis; x may be out itself."""
+    def row_op(self, code, x, out, weight, bias, eps, mean, rstd, second) -> None:
+        """A row kernel over the last axis; x may be out itself. second: the forward result of a backward kernel."""
         self.inst.forget()
         name = ROW_OPS[code]
         a, y = self._array(x), self._array(out)
         if name in ("layer_norm", "rms_norm"):
             more = [None if leaf is None else self._array(leaf) for leaf in (weight, bias, mean, rstd)]
             stamp = rows.norm(self.inst, name, a, y, more[0], more[1], eps, more[2], more[3])
+        elif second is not None:
+            stamp = rows.softmax_backward(self.inst, a, self._array(second), y, name == "log_softmax_backward")
         else:
             stamp = rows.softmax(self.inst, a, len(a.shape) - 1, y, name)
-        self._after(stamp, x, out, weight, bias, mean, rstd)
+        self._after(stamp, x, out, weight, bias, mean, rstd, second)
 
     def has_matmul(self, dtype: int) -> bool:
         """Whether there is a kernel for products of a dtype."""

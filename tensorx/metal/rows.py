@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import math
 
-from . import codegen
+from . import codegen, reductions
 from .bridge import READ, WRITE, Instance
-from .codegen import FLOATS, STORAGE
-from .launch import Array, collapse, scalar_word, words
+from .codegen import FLOATS, STORAGE, Instr
+from .launch import Array, array, collapse, elementwise, scalar_word, words
 
 SMALL = 16  # rows up to here belong to one thread each
 
@@ -80,6 +80,27 @@ def softmax(inst: Instance, x: Array, axis: int, out: Array, kind: str = "softma
     text_of = functools.partial(_text, x.dtype, out.dtype, "float32", False)
     bindings = [x.binding(READ), out.binding(WRITE)]
     return _run(inst, kind, text_of, _geometry(x, axis, out, kind != "logsumexp"), [], bindings, 30)
+
+
+def softmax_backward(inst: Instance, grad: Array, value: Array, out: Array, logarithm: bool) -> int:
+    """The gradient of softmax (or log_softmax) over the last axis from its result ``value``; grad may be out itself.
+
+    (grad - sum(grad * value)) * value, or grad - sum(grad) * exp(value): one reduction and one pass.
+    """
+    kind, shape = grad.dtype, grad.shape
+    sums = inst.alloc(4 * max(1, math.prod(shape[:-1])))
+    total = array(sums, "float32", shape[:-1], whole=True)
+    instrs = [] if logarithm else [Instr("multiply", kind, 2, (0, 1))]
+    inputs = [grad] if logarithm else [grad, value]
+    reductions.reduce(inst, "sum", inputs, instrs, 0 if logarithm else 2, shape, (len(shape) - 1,), total, "softmax backward (sums)")
+    spread = total._replace(shape=shape, strides=(*total.strides, 0), whole=False)
+    if logarithm:
+        instrs = [Instr("exp", kind, 3, (1,)), Instr("multiply", kind, 4, (3, 2)), Instr("subtract", kind, 5, (0, 4))]
+    else:
+        instrs = [Instr("subtract", kind, 3, (0, 2)), Instr("multiply", kind, 4, (3, 1))]
+    stamp = elementwise(inst, [grad, value, spread], instrs, [(instrs[-1].dst, out)], "softmax backward")
+    sums.release()
+    return stamp
 
 
 def norm(
