@@ -12,7 +12,7 @@ from tensorx.autograd.function import Function
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops import _host, creation, elementwise
 from tensorx.ops.assigning import _scattered, index_add, scatter, scatter_add, slice_assign
-from tensorx.ops.indexing import gather
+from tensorx.ops.indexing import gather, take
 from tensorx.ops.movement import flip
 from tensorx.ops.sorting import searchsorted
 
@@ -140,9 +140,26 @@ def bincount(x, /, weights=None, minlength=0):
         return _host.tensor(np.bincount(_host.array(x).astype(np.int64), minlength=n), x, dtypes.int64)
     if weights.shape != x.shape:
         raise ShapeError(f"bincount: weights of shape {weights.shape} for shape {x.shape}")
+    if weights.dtype in (dtypes.float32, dtypes.float64):
+        return _Weighted.apply(weights, x, n)
     dtype = weights.dtype if weights.dtype.kind in "fc" else dtypes.int64
     zeros = creation.zeros(n, dtype=dtype, device=x.device)
     return index_add(zeros, 0, x, weights if weights.dtype is dtype else _core.cast(weights, dtype))
+
+
+class _Weighted(Function):
+    """Sums of real weights, accumulated in double."""
+
+    @staticmethod
+    def forward(ctx, weights, x, n):
+        import numpy as np
+
+        ctx.save_for_backward(x)
+        return _host.tensor(np.bincount(_host.array(x).astype(np.int64), _host.array(weights), n), weights, weights.dtype)
+
+    @staticmethod
+    def backward(ctx, g):
+        return take(g, ctx.saved_tensors[0], axis=0), None, None
 
 
 def digitize(x, bins, /, *, right=False):

@@ -347,6 +347,22 @@ def test_order(xa, data):
         assert indices.dtype is tx.int64
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "bool", "float32", "float64"])
+def test_topk_of_long_lines(dtype):
+    rng = np.random.default_rng(0)
+    a = (rng.integers(0, 50, (2, 5000)) if dtype != "bool" else rng.random((2, 5000)) < 0.1).astype(dtype)
+    for axis, b in ((1, a), (0, a.T.copy())):
+        for largest in (True, False):
+            got = tx.topk(tx.asarray(b), 200, axis=axis, largest=largest)
+            order = tx.argsort(tx.asarray(b), axis=axis, descending=largest)
+            order = np.asarray(order).take(range(200), axis)
+            np.testing.assert_array_equal(np.asarray(got.indices), order)
+            np.testing.assert_array_equal(np.asarray(got.values), np.take_along_axis(b, order, axis))
+    if dtype.startswith("float"):
+        a[0, 7] = np.nan
+        assert 7 not in tx.topk(tx.asarray(a), 3).indices[0].tolist()
+
+
 @EXAMPLES
 @given(arrays(dtypes=["int8", "int64", "float64", "bool"], min_dims=1, min_side=1, low=-1, high=1), st.data())
 def test_mode(xa, data):
