@@ -185,7 +185,7 @@ cdef int plan_collect(Plan *P) noexcept:
     rc = plan_walk(P, P.root)
     if rc != DONE:
         return rc
-    if not P.linear or P.nojoin or (P.dst != NULL and (P.root.device != 0 or is_passed_on(P.root))):
+    if not P.linear or P.nojoin or (P.dst != NULL and is_passed_on(P.root)):
         return DONE
     # values that wait for the same memory are computed in the same pass, so that it can be
     # taken over by one of them
@@ -200,8 +200,13 @@ cdef int plan_collect(Plan *P) noexcept:
             if e.owner.epoch != g_epoch:
                 t = terminal(e.owner)
                 if (t.epoch != g_epoch and t.flags & TX_N_LINEAR and not t.flags & (TX_N_BUSY | TX_N_ABOVE) and t.numel == P.root.numel
-                        and P.norder + t.cost < 64 and P.nleaf + 4 * t.cost < P.xmax):
+                        and P.norder + t.cost < 64 and P.nleaf + (4 * t.cost if P.root.device == 0 else 1) < P.xmax):
                     rc = plan_walk(P, t)
+                    if rc == NEED:           # too much for one program: without the others
+                        P.nojoin = True
+                        rc = plan_collect(P)
+                        P.nojoin = False
+                        return rc
                     if rc != DONE:
                         return rc
                     e = q.consumers          # start over: the walk may have reached others
