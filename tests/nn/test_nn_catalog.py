@@ -29,6 +29,7 @@ def values(t):
     return np.array(t.detach().to("cpu").numpy())
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 @by_id
 def test_values_and_gradients_are_pytorchs(entry, device):
     tx.manual_seed(1)
@@ -40,9 +41,12 @@ def test_values_and_gradients_are_pytorchs(entry, device):
     ours = [tx.asarray(a, device=device) for a in arrays]
     theirs = [torch.from_numpy(np.array(a)) for a in arrays]
     for a, b in zip(ours, theirs):
-        if b.dtype.is_floating_point and entry.name not in ("PoissonNLLLoss", "CrossEntropyLoss", "KLDivLoss") or a is ours[0] and a.dtype.kind == "f":
+        if b.dtype.is_floating_point and entry.name not in ("PoissonNLLLoss", "CrossEntropyLoss", "KLDivLoss", "SoftMarginLoss") or a is ours[0] and a.dtype.kind == "f":
             a.requires_grad_(), b.requires_grad_()
-    out, expected = flat(module(*ours)), flat(other(*theirs))
+    if entry.name == "CTCLoss":  # PyTorch's gradient supposes that the logarithms come from log_softmax
+        out, expected = flat(module(tx.log_softmax(ours[0]), *ours[1:])), flat(other(theirs[0].log_softmax(-1), *theirs[1:]))
+    else:
+        out, expected = flat(module(*ours)), flat(other(*theirs))
     assert len(out) == len(expected)
     rng = np.random.default_rng(0)
     loss = other_loss = None
@@ -64,6 +68,8 @@ def test_values_and_gradients_are_pytorchs(entry, device):
 
 @by_id
 def test_gradients_are_finite_differences(entry):
+    if not entry.smooth:
+        return
     tx.manual_seed(2)
     module = entry.build(tx).double().train(entry.train)
     if "dropout" in repr(module):
@@ -75,19 +81,50 @@ def test_gradients_are_finite_differences(entry):
     if not leaves:
         pytest.skip("nothing to differentiate")
     buffers = [(b, b.copy()) for b in module.buffers()]
+    rng = np.random.default_rng(1)
+    weights = None
 
-    def run(*tensors):
+    def run(tensors):
+        """A number: all results, weighted at random."""
+        nonlocal weights
         for b, value in buffers:
             b.copy_(value)
         args = list(inputs)
         for k, t in zip(free, tensors):
             args[k] = t
         out = flat(tx.nn.utils.functional_call(module, dict(zip(names, tensors[len(free) :])), tuple(args)))
-        return tuple(t for t in out if t.dtype.kind == "f")
+        out = [t for t in out if t.dtype.kind == "f"]
+        if weights is None:
+            weights = [tx.asarray(rng.normal(size=t.shape)) for t in out]
+        return sum((t * w).sum() for t, w in zip(out, weights))
 
-    assert tx.autograd.gradcheck(run, tuple(leaves))
-    if entry.second and sum(t.size for t in leaves) < 100:
-        assert tx.autograd.gradgradcheck(run, tuple(leaves))
+    _check_directions(run, leaves, rng)
+    if entry.second:
+        towards = [tx.asarray(rng.normal(size=t.shape)) for t in leaves]
+
+        def slope(tensors):
+            found = tx.autograd.grad(run(tensors), tensors, create_graph=True, allow_unused=True)
+            return sum((g * v).sum() for g, v in zip(found, towards) if g is not None)
+
+        total = slope(leaves)
+        if isinstance(total, tx.Tensor) and total.requires_grad:
+            _check_directions(slope, leaves, rng)
+
+
+def _check_directions(function, leaves, rng, step=1e-6):
+    """The gradients of a function of tensors against central differences along random directions."""
+    found = tx.autograd.grad(function(leaves), leaves, allow_unused=True, materialize_grads=True)
+    for k, (x, g) in enumerate(zip(leaves, found)):
+        for _ in range(2):
+            d = rng.normal(size=x.shape)
+            ends = []
+            for sign in (step, -step):
+                moved = list(leaves)
+                moved[k] = tx.asarray(values(x) + sign * d).requires_grad_()
+                ends.append(function(moved).item())
+            numeric, exact = (ends[0] - ends[1]) / (2 * step), float((values(g) * d).sum())
+            scale = max(abs(exact), float(np.abs(values(g) * d).sum()) * 0.1, 1e-2)
+            assert abs(numeric - exact) <= 2e-5 * scale + 2e-9 * abs(ends[0]) / step * 1e-6, f"leaf {k}: differences {numeric}, gradient {exact}"
 
 
 @pytest.mark.parametrize("entry", [e for e in CATALOG if not e.label], ids=lambda e: e.id)
@@ -98,7 +135,8 @@ def test_state_dicts_go_both_ways_through_safetensors(entry, tmp_path):
     tx.manual_seed(3)
     module, other = entry.build(tx), entry.build_torch(torch)
     if not module.state_dict():
-        pytest.skip("no state")
+        assert not other.state_dict()
+        return
     inputs = entry.arrays(np.float32)
     module.eval(), other.eval()
     first, second = str(tmp_path / "ours.safetensors"), str(tmp_path / "theirs.safetensors")
