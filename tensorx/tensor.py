@@ -74,7 +74,13 @@ def numpy(self, *, copy=False):
         raise GradientError("numpy: the tensor requires grad and the array would not: use x.detach().numpy()")
     if self.dtype is dtypes.bfloat16:
         raise DTypeError("numpy: bfloat16 has no NumPy dtype; convert with astype(tx.float32) first")
-    return np.array(_core.reader(self)) if copy else np.asarray(memoryview(self))
+    if not copy:
+        return np.asarray(memoryview(self))
+    hold = _core.hold("numpy", (), (self,))  # NumPy copies without the GIL: nobody may write meanwhile
+    try:
+        return np.array(_core.reader(self))
+    finally:
+        hold.leave()
 
 
 def __array__(self, dtype=None, copy=None):

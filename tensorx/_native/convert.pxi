@@ -21,7 +21,8 @@ FORMATS[14] = b"Zd"
 cdef int export_begin(tx_node *n, bint reading=False) except -1:
     """From now on somebody else may read, and but for reading write, the storage of the leaf n."""
     ensure(n)
-    wait_storage(n.st)
+    while blocked(n.st, not reading):
+        wait_for_others(NULL, n.st, not reading)
     flush_readers(n.st, NULL)
     if not reading and not n.st.flags & TX_ST_READONLY:
         saved_apart(n.st)

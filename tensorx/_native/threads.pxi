@@ -260,9 +260,13 @@ def hold(str name, tuple written, tuple read):
 
 cdef bint has_readers(tx_storage *s) noexcept:
     cdef tx_node *l = s.leaves
+    cdef tx_edge *e
     while l != NULL:
-        if l.consumers != NULL:
-            return True
+        e = l.consumers
+        while e != NULL:
+            if not e.owner.flags & TX_N_FAILED:
+                return True
+            e = e.next
         l = l.leaf_next
     return False
 

@@ -19,7 +19,8 @@ cdef int flush_readers(tx_storage *s, tx_node *keep) except -1:
         while l != NULL:
             e = l.consumers
             while e != NULL:
-                if e.owner != keep:
+                # what a fork has lost cannot be computed, before the write or after it
+                if e.owner != keep and not e.owner.flags & TX_N_FAILED:
                     t = terminal(e.owner)
                     if t == keep:
                         t = e.owner
@@ -123,7 +124,7 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
             while l != NULL and not t2:
                 e = l.consumers
                 while e != NULL:
-                    if e.owner.epoch != g_epoch:
+                    if e.owner.epoch != g_epoch and not e.owner.flags & TX_N_FAILED:
                         ensure(terminal(e.owner) if terminal(e.owner) != src else e.owner)
                         t2 = True
                         break
