@@ -32,7 +32,9 @@ class _Numbered(Module):
 
     def __delitem__(self, index):
         kept = list(self)
-        del kept[index if isinstance(index, slice) else int(self._position(index))]
+        if not isinstance(index, slice):
+            self._position(index)
+        del kept[index]
         self._renew(kept)
 
     def _renew(self, entries):

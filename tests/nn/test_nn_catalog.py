@@ -31,7 +31,19 @@ def values(t):
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @by_id
-def test_values_and_gradients_are_pytorchs(entry, device):
+def test_values_and_gradients_are_pytorchs(entry):
+    _compare(entry, "cpu")
+
+
+ON_EVERY_DEVICE = ("Linear", "Conv2d", "MaxPool2d", "LayerNorm", "CrossEntropyLoss", "Embedding", "MultiheadAttention")
+
+
+@pytest.mark.parametrize("name", ON_EVERY_DEVICE)
+def test_modules_on_every_device(name, device):
+    _compare(next(e for e in CATALOG if e.id == name), device)
+
+
+def _compare(entry, device):
     tx.manual_seed(1)
     module = entry.build(tx, device).train(entry.train)
     other = same_parameters(module, entry.build_torch(torch)).train(entry.train)
