@@ -25,7 +25,7 @@ from tensorx.device import default_device
 from tensorx.device import device as _device
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, ShapeError
-from tensorx.ops import creation
+from tensorx.ops import creation, elementwise
 from tensorx.ops.indexing import take
 from tensorx.ops.movement import axis_of, broadcast_shapes
 
@@ -261,6 +261,10 @@ def _fill(op, kind, x, generator, **how):
     state = (default_generator if generator is None else generator)._state
     words = _core.random_words(kind, x.dtype, how.get("range", 0)) * (x.size + x.size % 2)
     seed, stream, first = state.take(words)
+    if kind == "uniform" and x.device.type != "cpu" and x.dtype is dtypes.float32 and (how["a"], how["b"]) != (0.0, 1.0):
+        # by the device's kernel, then in the same steps as on the CPU
+        _core.random_fill(x, kind, seed, stream, first, top=1.0, op=op)
+        return x.copy_(elementwise.minimum(x * how["b"] + how["a"], how["top"])) if x.size else x
     if x.size:
         _core.random_fill(x, kind, seed, stream, first, op=op, **how)
     return x

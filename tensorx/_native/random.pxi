@@ -81,6 +81,25 @@ cdef int random_begin(tx_node *n, str op) except -1:
     return 0
 
 
+cdef bint random_on_device(tx_node *n, str kind, uint64_t seed, uint64_t stream, uint64_t first, str op) except -1:
+    """Fills the dense leaf n by a kernel of its device; False where there is none."""
+    backend = g_backends[n.device]
+    if not backend.has_random(kind, n.dtype):
+        return False
+    check_writable(n, op)
+    flush_readers(n.st, NULL)
+    wait_storage(n.st)
+    mark(n.st, 1, 1)
+    try:
+        backend.random(leaf_text(n), kind, seed, stream, first)
+    finally:
+        mark(n.st, 1, -1)
+        wake_waiters()
+    note_write(n.st, op)
+    n.st.version += 1
+    return True
+
+
 def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t first, double a=0.0, double b=1.0, double top=0.0,
                 uint64_t low=0, uint64_t range=0, value=None, p=None, q=None, str op="random"):
     """Fills a C-contiguous tensor from the words of a stream, beginning with number first. The caller answers for the history.
@@ -95,6 +114,8 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
     ensure(n)
     if not tx_is_c_dense(n.ndim, n.shape, n.strides):
         raise InplaceError(f"{op}: internal: the destination is not C-contiguous")
+    if n.device != 0 and n.numel > 0 and a == 0.0 and b == 1.0 and random_on_device(n, kind, seed, stream, first, op):
+        return
     memset(&job, 0, sizeof(job))
     if value is not None:
         number_bytes(&job.value, value, n.dtype, op)

@@ -17,7 +17,7 @@ from tensorx import _core
 from tensorx.errors import OutOfMemoryError
 from tensorx.ops import table
 
-from . import codegen, launch, products, reductions, rows
+from . import codegen, launch, products, reductions, rows, steps
 from .bridge import READ, WRITE, DeviceInfo, Instance
 from .codegen import FLOATS, Instr
 from .launch import Array, Scalar
@@ -307,6 +307,15 @@ class Backend:
         self.inst.forget()
         a = self._array(leaf)
         self._after(launch.fill(self.inst, a, number), leaf)
+
+    def has_random(self, kind: str, dtype: int) -> bool:
+        """Whether there is a kernel for random numbers of a kind (``bits``, ``uniform`` in [0, 1)) and dtype."""
+        return NAMES[dtype] in (("uint32", "int32") if kind == "bits" else FLOATS if kind == "uniform" else ())
+
+    def random(self, leaf, kind: str, seed: int, stream: int, first: int) -> None:
+        """Words ``first``, ``first + 1``, ... of a Philox stream, or uniform numbers of them."""
+        self.inst.forget()
+        self._after(steps.random(self.inst, self._array(leaf), seed, stream, first, kind), leaf)
 
 
 def _broadcast(a: Array, batch: tuple[int, ...]) -> Array:

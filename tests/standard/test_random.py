@@ -65,6 +65,19 @@ def test_uniform_bits_are_the_same_on_every_device(device):
     np.testing.assert_array_equal(array(brain), (words >> 24).astype(np.float32) * np.float32(2**-8))
 
 
+def test_uniform_ranges_are_the_same_on_every_device(device):
+    for low, high in ((-1.0, 2.0), (0.0, 3.0), (5.0, 5.0), (0.0, 1.0)):
+        expected = array(random.uniform(low, high, 5001, device="cpu", generator=at(11, 3, 8)))
+        np.testing.assert_array_equal(array(random.uniform(low, high, 5001, device=device, generator=at(11, 3, 8))), expected)
+        x = tx.zeros(5001, device=device)
+        y = x + 1.0
+        np.testing.assert_array_equal(array(x.uniform_(low, high, generator=at(11, 3, 8))), expected)
+        assert bool(tx.all(y == 1.0))
+    for dtype in (tx.int32, tx.uint32, tx.int8, tx.uint64):
+        expected = array(random.bits(1001, dtype=dtype, device="cpu", generator=at(1)))
+        np.testing.assert_array_equal(array(random.bits(1001, dtype=dtype, device=device, generator=at(1))), expected)
+
+
 def test_float64_uniform_has_53_bits():
     words = philox(5, 0, 0, 200).astype(np.uint64)
     expected = ((words[::2] | words[1::2] << np.uint64(32)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
