@@ -30,6 +30,11 @@ def _real(op, x):
     return _host.array(x)
 
 
+def _weights(op, x, weights):
+    _host.one_device(op, x, weights)
+    return _real(op, weights)
+
+
 def _bins(bins):
     return _host.array(bins) if isinstance(bins, _core.Tensor) else bins
 
@@ -75,7 +80,7 @@ def histogram(x, /, bins=10, range=None, *, weights=None, density=False):
     import numpy as np
 
     values = _real("histogram", x)
-    w = None if weights is None else _real("histogram", weights)
+    w = None if weights is None else _weights("histogram", x, weights)
     hist, edges = _numpy("histogram", np.histogram, values, _bins(bins), range, density=density, weights=w)
     dtype = None
     if weights is not None and weights.dtype.kind == "f":
@@ -94,7 +99,7 @@ def histogram2d(x, y, /, bins=10, range=None, *, weights=None, density=False):
     """
     import numpy as np
 
-    w = None if weights is None else _real("histogram2d", weights)
+    w = None if weights is None else _weights("histogram2d", x, weights)
     bins = [_bins(b) for b in bins] if isinstance(bins, (list, tuple)) else _bins(bins)
     hist, xe, ye = _numpy("histogram2d", np.histogram2d, _real("histogram2d", x), _real("histogram2d", y), bins, range, density=density, weights=w)
     return Histogram2dResult(*(_host.tensor(t, x, _edges_dtype(x)) for t in (hist, xe, ye)))
@@ -109,7 +114,7 @@ def histogramdd(x, /, bins=10, range=None, *, weights=None, density=False):
     """
     import numpy as np
 
-    w = None if weights is None else _real("histogramdd", weights)
+    w = None if weights is None else _weights("histogramdd", x, weights)
     bins = [_bins(b) for b in bins] if isinstance(bins, (list, tuple)) else bins
     hist, edges = _numpy("histogramdd", np.histogramdd, _real("histogramdd", x), bins, range, density=density, weights=w)
     dtype = _edges_dtype(x)
@@ -138,6 +143,7 @@ def bincount(x, /, weights=None, minlength=0):
     n = builtins.max(int(x.max()) + 1 if x.size else 0, operator.index(minlength))
     if weights is None:
         return _host.tensor(np.bincount(_host.array(x).astype(np.int64), minlength=n), x, dtypes.int64)
+    _host.one_device("bincount", x, weights)
     if weights.shape != x.shape:
         raise ShapeError(f"bincount: weights of shape {weights.shape} for shape {x.shape}")
     if weights.dtype in (dtypes.float32, dtypes.float64):
