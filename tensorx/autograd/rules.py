@@ -216,6 +216,8 @@ def _norm_prepare(node, inputs, out, saved, wanted):
         kept["shape"] = x.shape
     if weight is not None and 0 in wanted:
         kept["weight"] = keep(weight, "the weight")
+    # for a linear layer that computes its input again: looked at only there
+    kept["affine"] = tuple(None if p is None else keep(p, "a parameter of the norm") for p in (weight, inputs[2] if len(inputs) > 2 else None))
     return kept
 
 
@@ -323,36 +325,6 @@ def _matmul(g, kept, wanted):
 
 
 define("matmul", _matmul_prepare, _matmul)
-
-
-def _linear_prepare(node, inputs, out, saved, wanted):
-    x, w = inputs[:2]
-    kept = {"x_shape": x.shape}
-    if 0 in wanted:
-        kept["w"] = keep(w, "the weight")
-    if 1 in wanted:
-        kept["x"] = keep(x, "the input")
-    return kept
-
-
-def _linear(g, kept, wanted):
-    """x @ w.T + b over rows."""
-    import tensorx as tx
-
-    rows = g.reshape((_count(g.shape[:-1]), g.shape[-1]))
-    grads = {}
-    if 0 in wanted:
-        grads[0] = tx.matmul(rows, tx.conj(kept["w"]) if g.dtype.kind == "c" else kept["w"]).reshape(kept["x_shape"])
-    if 1 in wanted:
-        x = kept["x"]
-        x = x.reshape((rows.shape[0], x.shape[-1]))
-        grads[1] = tx.matmul(rows.mT, tx.conj(x) if g.dtype.kind == "c" else x)
-    if 2 in wanted:
-        grads[2] = tx.sum(rows, axis=0, dtype=g.dtype)
-    return grads
-
-
-define("linear", _linear_prepare, _linear)
 
 
 # ---- joining ---------------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 from tensorx import _core
+from tensorx.autograd.tape import row_gradient
 from tensorx.errors import DeviceMismatchError, DTypeError
 from tensorx.nn import init
 from tensorx.nn.lazy import LazyModule
 from tensorx.nn.module import Module
 from tensorx.ops._record import record
+from tensorx.ops.table import INDEX, TABLE
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "bilinear", "linear"]
 
@@ -53,6 +55,11 @@ def _linear(op, x, weight, bias):
     raw = x.detach()
     if len(shape) > 2:
         raw = raw.reshape((x.size // shape[-1] if shape[-1] else math.prod(shape[:-1]), shape[-1]))
+    lean = _again(x) if weight.requires_grad and _core._grad_mode.get() else None
+    if lean is True:  # computed into a buffer of its own: what backward keeps stays pending
+        own = _core.empty(raw.shape, raw.dtype, 0)
+        _core.write_value(own, raw, "linear")
+        raw = own
     b = None if bias is None else bias.detach()
     if b is not None and (not _core.is_c_contiguous(b) or b.dtype is not x.dtype):
         fits(op, x, ("the bias", bias))
@@ -60,7 +67,84 @@ def _linear(op, x, weight, bias):
     out = _core.matmul_raw(raw, weight.detach().T, b)
     if len(shape) > 2:
         out = out.reshape((*shape[:-1], out.shape[-1]))
-    return record("linear", (x, weight, bias), out)
+    return record("linear", (x, weight, bias), out, norm=lean)
+
+
+# ---- gradients, with little memory -------------------------------------------------------------------
+
+
+_again_rows: dict = {}
+
+
+def _again(x):
+    """How an input that backward needs can be computed again from what it keeps anyway: True for a pending value of a row
+    whose gradient reads its operand (gelu, silu, ...), the node of a layer_norm or rms_norm, or None."""
+    node = x.grad_fn
+    if node is None:
+        return None
+    name = node.name
+    if name == "layer_norm" or name == "rms_norm":
+        return node if node.saved is not None and "x" in node.saved and x.dtype.name in ("float32", "float64") else None
+    if name not in _again_rows:
+        number = INDEX.get(name)
+        _again_rows[name] = number is not None and TABLE[number].arity == 1 and not row_gradient(number, (0,), False)[2]
+    return True if _again_rows[name] and _core.is_pending(x) else None
+
+
+def _normalised_again(kept):
+    """The result of a layer_norm or rms_norm, in rows, from what its node keeps."""
+    x, n, mean = kept["norm_x"], kept["n"], kept.get("norm_mean")
+    rows = x.reshape((x.size // n, n))
+    if _core._grad_mode.get():
+        centred = rows if kept["rms"] else rows - rows.mean(axis=1, keepdims=True)
+        unit = centred * ((centred * centred).mean(axis=1, keepdims=True) + kept["eps"]) ** -0.5
+    else:
+        unit = (rows if mean is None else rows - mean.reshape((-1, 1))) * kept["norm_rstd"].reshape((-1, 1))
+    weight, bias = kept.get("norm_weight"), kept.get("norm_bias")
+    if weight is not None:
+        unit = unit * weight.reshape((1, n))
+    return unit if bias is None else unit + bias.reshape((1, n))
+
+
+def _prepare(node, inputs, out, saved, wanted):
+    x, w = inputs[:2]
+    kept = {"x_shape": x.shape}
+    if 0 in wanted:
+        kept["w"] = _core.save(w, "the weight")
+    if 1 in wanted:
+        if isinstance(saved["norm"], _core.Node):
+            norm = saved["norm"].saved
+            values = (norm["x"], norm.get("mean"), norm["rstd"], *norm["affine"])
+            kept |= {f"norm_{k}": v for k, v in zip(("x", "mean", "rstd", "weight", "bias"), values) if v is not None}
+            kept |= {k: norm[k] for k in ("n", "eps", "rms")}
+        else:
+            kept["x"] = _core.save(x, "the input")
+    return kept
+
+
+def _backward(g, kept, wanted):
+    import tensorx as tx
+
+    shape = g.shape
+    rows = g.reshape((math.prod(shape[:-1]), shape[-1]))
+    grads = {}
+    if 1 in wanted:
+        x = kept.pop("x") if "x" in kept else _normalised_again(kept)
+        x = x.reshape((rows.shape[0], kept["x_shape"][-1]))
+        grads[1] = tx.matmul(rows.mT, tx.conj(x) if g.dtype.kind == "c" else x)
+        del x
+    if 2 in wanted:
+        grads[2] = tx.sum(rows, axis=0, dtype=g.dtype)
+    if 0 in wanted:
+        w = kept["w"]
+        grads[0] = tx.matmul(rows, tx.conj(w) if g.dtype.kind == "c" else w).reshape(kept["x_shape"])
+    return grads
+
+
+_core.rules["linear"] = (_prepare, _backward)
+
+
+# ---- functions and modules ------------------------------------------------------------------------------
 
 
 def bilinear(input1, input2, weight, bias=None):

@@ -103,7 +103,11 @@ def _picked(op, logp, target, axis, ignore_index):
     classes = logp.shape[axis]
     raw = target.detach()
     kept = None
-    if raw.size:
+    if raw.size and raw.device.type != "cpu":
+        # nothing is read here, which would wait: a number out of range is found by the pick below, and told at the next wait
+        kept = raw != ignore_index
+        raw = tx.where(kept, raw, 0)
+    elif raw.size:
         low, high = int(raw.min()), int(raw.max())
         if low < 0 or high >= classes or low <= ignore_index <= high:
             kept = raw != ignore_index
