@@ -108,7 +108,8 @@ def test_approximate_two(name, data):
             assert got.dtype == want.dtype and got.shape == want.shape
             np.testing.assert_array_equal(got[fine & (b != 0)], want[fine & (b != 0)])
             return
-    same(getattr(tx, name)(x, y), want, exact=False)
+    # a sum of exponentials near 1 has a logarithm near 0, as exact as its terms
+    same(getattr(tx, name)(x, y), want, exact=False, scale=1.0 if name == "logaddexp" else None)
 
 
 @few

@@ -9,6 +9,7 @@ import pytest
 
 import tensorx as tx
 
+pytestmark = pytest.mark.once
 HERE = Path(__file__).parent
 
 

@@ -8,6 +8,7 @@ import specification as spec
 
 import tensorx as tx
 
+pytestmark = pytest.mark.once
 POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 
