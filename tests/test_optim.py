@@ -499,3 +499,31 @@ def test_clipping_as_pytorch(rng):
             assert x.item() == pytest.approx(y.item(), rel=1e-5)
             for p, q in zip(theirs, mine):
                 np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), rtol=1e-5)
+
+
+def test_readers_in_other_threads_see_whole_steps():
+    import threading
+
+    w = tx.zeros(3_000_000).requires_grad_()
+    o = optim.SGD([w], lr=1.0, momentum=0.5)
+    w.grad = tx.ones(3_000_000)
+    stop = threading.Event()
+    failed = []
+
+    def step():
+        try:
+            while not stop.is_set():
+                o.step()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    try:
+        for _ in range(30):
+            seen = w.detach() * 1.0
+            assert tx.min(seen).item() == tx.max(seen).item()
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed

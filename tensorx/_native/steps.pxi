@@ -55,15 +55,40 @@ cdef bint step_fits(tx_node *p, tx_node *x) noexcept:
 
 
 cdef bint step_quiet(tx_storage *s, bint written) noexcept:
-    """No thread is at work on s, and no pending value reads it if it is to be written."""
+    """No other thread is at work on s, and no pending value reads it if it is to be written."""
     cdef tx_node *l = s.leaves
-    if s.writing or (written and s.reading):
+    if blocked(s, written):
         return False
     while written and l != NULL:
         if l.consumers != NULL:
             return False
         l = l.leaf_next
     return True
+
+
+cdef int step_parallel(StepJob *job, int64_t tasks, double us, list columns, list rows) except -1:
+    """Runs a long step without the GIL: its storages are marked and stay alive meanwhile."""
+    cdef int width = len(columns), c
+    cdef int64_t n = 0, k
+    cdef tx_storage *s
+    cdef tx_storage **held = <tx_storage **>malloc(width * len(rows) * sizeof(tx_storage *))
+    if held == NULL:
+        raise MemoryError()
+    for r in rows:
+        for c in range(width):
+            s = (<Tensor>(<list>columns[c])[r]).n.st
+            tx_st_own(s)
+            mark(s, c != 1, 1)
+            held[n] = s
+            n += 1
+    with nogil:
+        tx_parallel_for(tasks, step_task, job, us)
+    for k in range(n - 1, -1, -1):           # the last mark is found first
+        mark(held[k], k % width != 1, -1)
+        tx_st_release(held[k])
+    free(held)
+    wake_waiters()
+    return 0
 
 
 cdef list step_run(str op, tx_step *step, bint adam, list columns):
@@ -118,8 +143,8 @@ cdef list step_run(str op, tx_step *step, bint adam, list columns):
                     t = (<list>columns[c])[r]
                     if not step_quiet((<Tensor>t).n.st, c != 1):
                         quiet = False
-                        while (<Tensor>t).n.st.writing or (c != 1 and (<Tensor>t).n.st.reading):
-                            wait_for_others(NULL)
+                        while blocked((<Tensor>t).n.st, c != 1):
+                            wait_for_others(NULL, (<Tensor>t).n.st, c != 1)
                         if c != 1:
                             flush_readers((<Tensor>t).n.st, NULL)
                     if c != 1:
@@ -148,10 +173,7 @@ cdef list step_run(str op, tx_step *step, bint adam, list columns):
         for r in <list>rows[kind]:
             for c in range(width):
                 x[c] = (<Tensor>(<list>columns[c])[r]).n
-                if c == 1:
-                    x[c].st.reading += 1
-                else:
-                    x[c].st.writing += 1
+                if c != 1:
                     x[c].st.version += 1
             n = x[0].numel
             lo = 0
@@ -176,20 +198,13 @@ cdef list step_run(str op, tx_step *step, bint adam, list columns):
                 if filled >= STEP_GROUP:
                     filled = 0
         job.first[tasks] = pieces
-        if <double>total * 0.4 < LONG_NS:
-            tx_parallel_for(tasks, step_task, &job, <double>total * 4e-4)
-        else:
-            with nogil:
+        try:
+            if <double>total * 0.4 < LONG_NS:
                 tx_parallel_for(tasks, step_task, &job, <double>total * 4e-4)
-        free(job.piece)
-        for r in <list>rows[kind]:
-            for c in range(width):
-                x[c] = (<Tensor>(<list>columns[c])[r]).n
-                if c == 1:
-                    x[c].st.reading -= 1
-                else:
-                    x[c].st.writing -= 1
-    wake_waiters()
+            else:
+                step_parallel(&job, tasks, <double>total * 4e-4, columns, <list>rows[kind])
+        finally:
+            free(job.piece)
     return left
 
 
