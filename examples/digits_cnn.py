@@ -1,6 +1,6 @@
 """Handwritten digits with a convolutional network: reaches 98.5 % on images it has not seen, in under a minute.
 
-    pip install tensorx-runtime[train,plot] scikit-learn
+    pip install tensorx-runtime[examples]
     python examples/digits_cnn.py [--epochs 30] [--seed 0] [--device cpu] [--out digits_cnn.png]
 
 The data are the 1,797 images of 8 x 8 pixels that come with scikit-learn; in training each image is moved by up to one pixel.
