@@ -159,10 +159,10 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
     if tx_random_ns(&job) < LONG_NS:
         tx_random_run(&job)
     else:
-        n.st.writing += 1
+        mark(n.st, 1, 1)
         with nogil:
             tx_random_run(&job)
-        n.st.writing -= 1
+        mark(n.st, 1, -1)
         wake_waiters()
     node_unref(n)
     PyErr_CheckSignals()
