@@ -308,7 +308,10 @@ def test_quantiles(xa, data):
     method = data.draw(st.sampled_from(["linear", "lower", "higher", "midpoint", "nearest"]))
     result = a.dtype.name if a.dtype.kind == "f" else "float32"
     big = a.astype(np.float64)
-    if count == 0:
+    if count == 0 or a.size == 0:  # NumPy stumbles over some of them
+        kept = np.zeros(a.shape).sum(axis=axes, keepdims=keepdims).shape
+        assert tx.median(x, axis=axes, keepdims=keepdims).shape == kept
+        assert tx.nanquantile(x, q, axis=axes, keepdims=keepdims, method=method).shape == np.shape(q) + kept
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
