@@ -286,10 +286,12 @@ def _below(high, low, dtype):
     if high == 0:
         return max(low, -dtypes.finfo(dtype).smallest_normal)
     fraction, exponent = math.frexp(high)
-    step = math.ldexp(1.0, exponent - _BITS[dtype.name])
+    limits = dtypes.finfo(dtype)
+    least = limits.smallest_normal * limits.eps  # between subnormal numbers
+    step = max(math.ldexp(1.0, exponent - _BITS[dtype.name]), least)
     down = math.floor(high / step) * step
     if down == high:
-        down = high - (step / 2 if fraction == 0.5 else step)
+        down = high - max(step / 2 if fraction == 0.5 else step, least)
     return max(down, low)
 
 
