@@ -19,7 +19,14 @@ from tensorx import _core, dtypes
 from tensorx._core import Tensor
 from tensorx.autograd.function import Function
 from tensorx.autograd.writes import is_leaf_value
-from tensorx.errors import DeviceMismatchError, DTypeError, GradientError, InplaceError, MissingKernelError, ShapeError
+from tensorx.errors import (
+    DeviceMismatchError,
+    DTypeError,
+    GradientError,
+    InplaceError,
+    MissingKernelError,
+    ShapeError,
+)
 
 __all__ = ["CustomOp", "InplaceOp", "set_op_timeout"]
 

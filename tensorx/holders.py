@@ -125,7 +125,7 @@ class Paths:
             self.kept.append(scope)
             self._skip.add(id(scope))
             for name, value in list(scope.items()):
-                if type(name) is str:
+                if type(name) is str and not name.startswith("__"):
                     self._reach(value, None, (label, name), queue)
         while queue and budget > 0 and self.until != set():
             o = queue.popleft()
@@ -137,9 +137,11 @@ class Paths:
 
     def _roots(self):
         for f in frames():
-            if f.f_code.co_name == "<module>":
-                continue
             code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
+            if code.co_name == "<module>":
+                if id(f.f_globals) not in self._skip:
+                    yield (lambda name, c=code, i=lasti, n=line: ("global", name, "", _place(c, name, i, n))), f.f_globals
+                continue
             yield (lambda name, c=code, i=lasti, n=line: ("local", name, f" of {c.co_name}", _place(c, name, i, n))), _locals(f)
         generators = [o for o in gc.get_objects() if isinstance(o, types.GeneratorType | types.CoroutineType)]
         for g in generators:
@@ -312,7 +314,8 @@ def _name_handles(mine, facts):
         out.append(holder)
     refs = gc.get_referrers(*mine) if mine else []
     rest = [r for r in refs if r is not mine and r is not ids and not isinstance(r, types.FrameType)]
-    rest = [r for r in rest if not (isinstance(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
+    tops = {id(f.f_globals) for f in frames()}
+    rest = [r for r in rest if id(r) not in tops and not (isinstance(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
     exported = facts["exports"] > 0
     if rest or exported or len(named) < len(mine):
         owners = [_dict_owner(r) or r for r in rest]

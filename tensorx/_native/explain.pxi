@@ -182,20 +182,29 @@ def kept_by(o):
     return out
 
 
-def left_by(Node n):
-    """(values kept, bytes kept, values that backward computes again) of a node of the record."""
+cdef tuple kept_value(tx_node *q, str what):
+    """(what, shape, dtype, bytes, whether it is computed, number that is equal for equal values)"""
+    return (what, shape_of(q), DTYPES[q.dtype].name, q.numel * tx_item_size[q.dtype], q.kind == TX_LEAF,
+            q.st.serial if q.kind == TX_LEAF else <uintptr_t>q)
+
+
+def node_facts(Node n):
+    """What a node of the record keeps, the shapes and dtypes of its operands (None: as the result's), whether it is elementwise."""
     cdef int k
-    cdef int kept = 0, again = 0
-    cdef int64_t nbytes = 0
+    out = []
     for k in range(n.nval):
         if n.val[k].n == NULL:
             continue
-        if n.val[k].n.kind == TX_LEAF:
-            kept += 1
-            nbytes += n.val[k].n.numel * tx_item_size[n.val[k].n.dtype]
-        else:
-            again += 1
-    return kept, nbytes, again
+        what = "result"
+        if n.plan is not None and k < n.plan.npos:
+            what = f"operand {n.plan.pos[k] + 1}"
+        out.append(kept_value(n.val[k].n, what))
+    return out, n.likes, n.plan is not None
+
+
+def saved_facts(Saved s):
+    """The same of a value that a rule or Function keeps, or None."""
+    return None if s.v.n == NULL else kept_value(s.v.n, s.what or "a value")
 
 
 def device_number_name(int number):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tensorx.autograd import rules, rules_index, rules_order, tape, views, writes  # noqa: F401 - they install themselves in the core
 from tensorx.autograd.check import gradcheck, gradgradcheck
+from tensorx.autograd.drawing import draw
 from tensorx.autograd.function import (
     Function,
     detect_anomaly,
@@ -25,7 +26,7 @@ from tensorx.autograd.modes import enable_grad, inference_mode, is_grad_enabled,
 from tensorx.autograd.recompute import checkpoint, checkpoint_sequential, preserve_state
 
 __all__ = [
-    "Function", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad", "grad", "gradcheck",
+    "Function", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "draw", "enable_grad", "grad", "gradcheck",
     "gradgradcheck", "hessian", "hvp", "inference_mode", "is_grad_enabled", "jacobian", "jvp", "no_grad", "once_differentiable",
     "preserve_state", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "vhp", "vjp",
 ]  # fmt: skip
