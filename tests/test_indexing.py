@@ -9,6 +9,7 @@ import tensorx as tx
 from tensorx import _core
 
 pytestmark = pytest.mark.usefixtures("on_device")
+cpu_alone = pytest.mark.metal_sample(keep=lambda: False)
 
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128"]
 INDEX_NAMES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -258,6 +259,7 @@ def test_bad_indices_say_what_is_wrong_and_change_nothing(index, words):
         x[tx.ones(2)]
 
 
+@cpu_alone  # a GPU tells of it at the next wait, see tests/metal/test_picking.py
 def test_a_bad_index_anywhere_writes_nothing():
     for n in (10, 70000):
         x = tx.zeros(n)

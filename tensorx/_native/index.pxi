@@ -196,6 +196,7 @@ cdef class Picker:
     cdef str op
     cdef int64_t offset                      # elements
     cdef list shape                          # of the result; None: the number of true elements
+    cdef int along                           # 1 + the axis, where the index has an element for each of the result's
     cdef tx_scalar number                    # an operand that is one number, as it lies in memory
 
     def __cinit__(self):
@@ -407,10 +408,83 @@ cdef class Picker:
             A.add(self.mask.n)
         return A
 
+    # ---- on a device --------------------------------------------------------------------------
+
+    cdef bint on_device(self) except -1:
+        """Whether the device's kernels may do it: one index tensor that lies there; its dtype is made to fit."""
+        cdef Tensor t
+        if self.x.n.device == 0 or self.J.nix != 1 or self.mask is not None or self.arrays[0].size == 0:
+            return False
+        t = self.tensors[0]
+        if t.n.device != self.x.n.device:
+            return False
+        if t.n.dtype != TX_I32 and t.n.dtype != TX_I64:
+            if t.n.dtype == TX_U64:
+                return False
+            t = wrap(cast_node(t.n, TX_I64))
+            ensure(t.n)
+            self.tensors[0] = t
+        return True
+
+    cdef tuple loops(self, const int64_t *y):
+        """(size, strides of x, of the values, of the index) of the outer loops, the positions and the inner ones;
+        y: strides of the values under the result's shape, or NULL for one number."""
+        cdef tx_node *t = (<Tensor>self.tensors[0]).n
+        cdef int i, k = 0, isz = tx_item_size[self.x.n.dtype], off = self.J.b.n - t.ndim
+        cdef list outer = []
+        cdef list at = []
+        cdef list inner = []
+        for i in range(self.J.o.n):
+            outer.append((self.J.o.size[i], self.J.o.x[i] // isz, 0 if y == NULL else y[k], 0))
+            k += 1
+        for i in range(self.J.b.n):
+            step = 0 if i < off or t.shape[i - off] == 1 else t.strides[i - off]
+            item = (self.J.b.size[i], self.J.b.x[i] // isz, 0 if y == NULL else y[k], step)
+            if self.along and i < self.along - 1:
+                outer.append(item)
+            elif self.along and i > self.along - 1:
+                inner.append(item)
+            else:
+                at.append(item)
+            k += 1
+        for i in range(self.J.i.n):
+            inner.append((self.J.i.size[i], self.J.i.x[i] // isz, 0 if y == NULL else y[k], 0))
+            k += 1
+        return outer, at, inner
+
+    cdef bint run_device(self, str kind, tx_node *y, const int64_t *strides) except -1:
+        """Encodes it; False where there is no kernel. y: the values, or NULL for the number."""
+        cdef tx_node *x = self.x.n
+        cdef tx_node *t = (<Tensor>self.tensors[0]).n
+        cdef bint writes = kind != "gather"
+        cdef object leaf = leaf_text(x)
+        cdef bint done = False
+        if writes:
+            flush_readers(x.st, NULL)
+        wait_storage(x.st)
+        mark(x.st, writes, 1)
+        mark(t.st, 0, 1)
+        if y != NULL:
+            mark(y.st, not writes, 1)
+        try:
+            error = IndexError(f"{self.op}: an index is out of range for axis {self.axes[0]} of size {self.arrays[0].size} "
+                               f"(tensor of shape {shape_of(x)})")
+            done = g_backends[x.device].pick(
+                kind, leaf[:2] + (self.offset,) + leaf[3:], (self.arrays[0].size, self.arrays[0].xs // tx_item_size[x.dtype]),
+                leaf_text(t), number_value(&self.number, x.dtype) if y == NULL else leaf_text(y), self.loops(strides), error)
+        finally:
+            mark(x.st, writes, -1)
+            mark(t.st, 0, -1)
+            if y != NULL:
+                mark(y.st, not writes, -1)
+            wake_waiters()
+        return done
+
     # ---- gather and put --------------------------------------------------------------------
 
     cdef Tensor gather(self):
         """The selected elements as a new C-ordered tensor."""
+        cdef bint device = self.on_device()
         cdef Access A = self.access()
         cdef int64_t sh[64]
         cdef int64_t st[64]
@@ -426,6 +500,10 @@ cdef class Picker:
                 sh[i] = self.shape[i]
             tx_c_strides(nd, sh, st)
             r = wrap(leaf_empty(self.x.n.device, self.x.n.dtype, nd, sh, self.op))
+            if device and (r.n.numel == 0 or self.run_device("gather", r.n, st)):
+                return r
+            if self.x.n.device != 0:
+                g_backends[self.x.n.device].on_host(self.op)
             A.ready()
             host_writable(r.n)
             self.place(r.n, st)
@@ -448,6 +526,7 @@ cdef class Picker:
             self.tensors[i] = self.apart(self.tensors[i])
         if self.mask is not None:
             self.mask = self.apart(self.mask)
+        cdef bint device = self.on_device()
         A = self.access()
         try:
             if isinstance(value, Tensor):
@@ -470,9 +549,12 @@ cdef class Picker:
             else:
                 number_bytes(&self.number, value, self.x.n.dtype, self.op)
             A.writes(self.x.n, self.op)
-            A.ready()
-            self.place(b, sh)
-            self.run(A)
+            if not (device and self.run_device("accumulate" if accumulate else "scatter", b, sh)):
+                if self.x.n.device != 0:
+                    g_backends[self.x.n.device].on_host(self.op)
+                A.ready()
+                self.place(b, sh)
+                self.run(A)
             note_write(self.x.n.st, self.op)
             self.x.n.st.version += 1
         finally:

@@ -193,6 +193,7 @@ cdef Picker pick_along(Tensor x, Tensor index, int axis, str op):
             raise ShapeError(f"{op}: the index of shape {shape_of(index.n)} is longer than the tensor of shape {shape_of(x.n)} on axis {d}")
     P.add_array(index, axis)
     P.positions([])
+    P.along = axis + 1
     for d in range(x.n.ndim):
         P.J.b.x[d] = 0 if d == axis else x.n.strides[d] * tx_item_size[x.n.dtype]
     P.finish()

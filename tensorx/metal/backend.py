@@ -17,7 +17,7 @@ from tensorx import _core
 from tensorx.errors import OutOfMemoryError
 from tensorx.ops import table
 
-from . import codegen, launch, products, reductions, rows, steps
+from . import codegen, indexing, launch, picking, products, reductions, rows, steps
 from .bridge import READ, WRITE, DeviceInfo, Instance
 from .codegen import FLOATS, Instr
 from .launch import Array, Scalar
@@ -43,6 +43,7 @@ class Backend:
         self.name = name
         self.host_ops: collections.Counter[str] = collections.Counter()
         self._inst: Instance | None = None
+        self._status: indexing.Status | None = None
         self._lock = threading.Lock()
         self._limit: int | None = None
         self._live = self._peak = self._requested = self._allocations = 0
@@ -136,6 +137,7 @@ class Backend:
     def wait_host(self, handle: int, to_write: bool) -> None:
         """Waits until the host may read a buffer, or write it."""
         self.inst.wait_buffer(handle, WRITE if to_write else READ)
+        self._told()
 
     def native_buffer(self, handle: int) -> int:
         """The id<MTLBuffer> of a handle, for DLPack."""
@@ -149,6 +151,20 @@ class Backend:
         """Waits for everything that was asked for; raises what went wrong."""
         if self._inst is not None:
             self._inst.synchronize()
+            self._told()
+
+    def status(self) -> indexing.Status:
+        """Where kernels note that an index was out of range."""
+        inst = self.inst
+        with self._lock:
+            if self._status is None:
+                self._status = indexing.Status(inst)
+            return self._status
+
+    def _told(self) -> None:
+        """After a wait: raises what kernels have found in the values."""
+        if self._status is not None and self._status.pending():
+            self._status.check()
 
     def on_host(self, op: str) -> None:
         """Counts an op that was computed on the CPU for want of a kernel."""
@@ -301,6 +317,19 @@ class Backend:
         batch = c.shape[:-2]
         stamp = products.matmul(self.inst, _broadcast(a, batch), _broadcast(b, batch), c)
         self._after(stamp, x, y, out)
+
+    def pick(self, kind, x, axis, index, values, loops, error) -> bool:
+        """Reads or writes along an axis by an index; False where the CPU has to."""
+
+        def told(leaf):
+            dtype, handle, offset, _, _, whole, shared = leaf
+            return NAMES[dtype], handle, offset, whole, shared
+
+        if not isinstance(values, tuple):
+            values = Scalar(values, NAMES[x[0]])
+        else:
+            values = told(values)
+        return picking.run(self, kind, told(x), axis, told(index), values, loops, error)
 
     def fill(self, leaf, number) -> None:
         """Every element of a tensor = a number of its dtype."""

@@ -150,6 +150,7 @@ def test_ten_thousand_steps_grow_nothing():
 
 
 def test_memory_that_is_not_there():
+    gc.collect()
     x = tx.ones(1000)
     tx.eval(x)
     live = tx.memory.stats("metal")["live"]
@@ -180,7 +181,7 @@ def test_stats_count_what_was_asked_for():
     del x, y
     assert tx.memory.stats("metal")["live"] == s0["live"]
     tx.memory.empty_cache("metal")
-    assert tx.memory.stats("metal")["cached"] == 0
+    assert tx.memory.stats("metal")["cached"] < 128 << 10  # at most what is left of slabs in use
 
 
 # ---- failures ------------------------------------------------------------------------------------------
