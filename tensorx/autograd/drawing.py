@@ -112,7 +112,7 @@ def graph(*tensors):
                 shapes.setdefault(id(target), shape)
             box.targets.append(target)
             stack.append(target)
-    for o, box in sorted((p for p in order if isinstance(p[0], Node)), key=lambda p: -p[0].seq):
+    for _, box in sorted((p for p in order if isinstance(p[0], Node)), key=lambda p: -p[0].seq):
         for t in box.targets:
             below = boxes.get(id(t))
             if below is not None:
