@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from tensorx import _core
-from tensorx.autograd.tape import row_gradient
 from tensorx.errors import DeviceMismatchError, DTypeError
 from tensorx.nn import init
 from tensorx.nn.lazy import LazyModule
 from tensorx.nn.module import Module
 from tensorx.ops._record import record
-from tensorx.ops.table import INDEX, TABLE
+from tensorx.ops.table import INDEX
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "bilinear", "linear"]
 
@@ -56,10 +55,6 @@ def _linear(op, x, weight, bias):
     if len(shape) > 2:
         raw = raw.reshape((x.size // shape[-1] if shape[-1] else math.prod(shape[:-1]), shape[-1]))
     lean = _again(x) if weight.requires_grad and _core._grad_mode.get() else None
-    if lean is True:  # computed into a buffer of its own: what backward keeps stays pending
-        own = _core.empty(raw.shape, raw.dtype, 0)
-        _core.write_value(own, raw, "linear")
-        raw = own
     b = None if bias is None else bias.detach()
     if b is not None and (not _core.is_c_contiguous(b) or b.dtype is not x.dtype):
         fits(op, x, ("the bias", bias))
@@ -67,28 +62,21 @@ def _linear(op, x, weight, bias):
     out = _core.matmul_raw(raw, weight.detach().T, b)
     if len(shape) > 2:
         out = out.reshape((*shape[:-1], out.shape[-1]))
-    return record("linear", (x, weight, bias), out, norm=lean)
+    return record("linear", (x, weight, bias), out, again=lean)
 
 
 # ---- gradients, with little memory -------------------------------------------------------------------
 
 
-_again_rows: dict = {}
-
-
 def _again(x):
-    """How an input that backward needs can be computed again from what it keeps anyway: True for a pending value of a row
-    whose gradient reads its operand (gelu, silu, ...), the node of a layer_norm or rms_norm, or None."""
+    """How an input that backward needs can be computed again from what it keeps anyway: (row, operand) of a row whose gradient
+    reads its operand (gelu, silu, ...), the node of a layer_norm or rms_norm, or None."""
     node = x.grad_fn
     if node is None:
         return None
-    name = node.name
-    if name == "layer_norm" or name == "rms_norm":
+    if node.name == "layer_norm" or node.name == "rms_norm":
         return node if node.saved is not None and "x" in node.saved and x.dtype.name in ("float32", "float64") else None
-    if name not in _again_rows:
-        number = INDEX.get(name)
-        _again_rows[name] = number is not None and TABLE[number].arity == 1 and not row_gradient(number, (0,), False)[2]
-    return True if _again_rows[name] and _core.is_pending(x) else None
+    return _core.row_operand(x)
 
 
 def _normalised_again(kept):
@@ -112,8 +100,11 @@ def _prepare(node, inputs, out, saved, wanted):
     if 0 in wanted:
         kept["w"] = _core.save(w, "the weight")
     if 1 in wanted:
-        if isinstance(saved["norm"], _core.Node):
-            norm = saved["norm"].saved
+        again = saved["again"]
+        if isinstance(again, tuple):
+            kept["row"], kept["operand"] = again
+        elif again is not None:
+            norm = again.saved
             values = (norm["x"], norm.get("mean"), norm["rstd"], *norm["affine"])
             kept |= {f"norm_{k}": v for k, v in zip(("x", "mean", "rstd", "weight", "bias"), values) if v is not None}
             kept |= {k: norm[k] for k in ("n", "eps", "rms")}
@@ -129,7 +120,7 @@ def _backward(g, kept, wanted):
     rows = g.reshape((math.prod(shape[:-1]), shape[-1]))
     grads = {}
     if 1 in wanted:
-        x = kept.pop("x") if "x" in kept else _normalised_again(kept)
+        x = kept.pop("x") if "x" in kept else _core.elementwise(INDEX[kept["row"]], kept["operand"]) if "row" in kept else _normalised_again(kept)
         x = x.reshape((rows.shape[0], kept["x_shape"][-1]))
         grads[1] = tx.matmul(rows.mT, tx.conj(x) if g.dtype.kind == "c" else x)
         del x
