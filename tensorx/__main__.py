@@ -110,7 +110,7 @@ def main(argv=None):
     m = commands.add_parser("memory", help="run a script and explain its memory, line by line")
     m.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     m.add_argument("-o", "--out", metavar="FOLDER", help="where the report and the page are written (the current folder)")
-    m.add_argument("--lines", type=int, default=30, help="lines printed (30); the file has all")
+    m.add_argument("--lines", type=int, default=12, help="lines printed (12); the file has all")
     m.add_argument("--limit", type=int, default=1_000_000, help="allocations kept singly (1000000)")
     m.add_argument("script")
     m.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")

@@ -259,7 +259,7 @@ def _place_in_source(file, name):
 
 
 def _short(k):
-    text = repr(k)
+    text = repr(k) if isinstance(k, str | int | float | bytes | bool | tuple) and "Tensor" not in type(k).__name__ else f"a {type(k).__name__}"
     return text if len(text) <= 40 else text[:37] + "..."
 
 

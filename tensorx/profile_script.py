@@ -8,7 +8,7 @@ import sys
 import traceback
 
 
-def run(script, arguments=(), out=None, limit=1_000_000, module=False, lines=30):
+def run(script, arguments=(), out=None, limit=1_000_000, module=False, lines=12):
     """Runs a script (or, with module, a module) under :class:`tensorx.memory.record`; writes ``<name>.memory.html`` and
     ``<name>.memory.txt`` into the folder out (by default the current one) and prints the report. Returns the exit status of
     the script, whose error, if any, is printed as Python does."""

@@ -245,7 +245,8 @@ class record:
             for reason, n in i.reasons.most_common(3):
                 out.append(f"{'':>30}- {reason}" + (f" ({n} times)" if n > 1 or len(i.reasons) > 1 else ""))
         if len(allocating) > limit:
-            out.append(f"{'':>30}... and {len(allocating) - limit} more lines")
+            rest = sum(i.bytes for i in allocating[limit:])
+            out.append(f"{size_text(rest):>11} {sum(i.count for i in allocating[limit:]):>7}{'':>10} in {len(allocating) - limit} more lines")
         reused = [i for i in lines if i.reused]
         if reused:
             out += ["", "computed in memory that was free to be reused (0 bytes):"]
@@ -363,7 +364,8 @@ class Leaks(list):
         if not self:
             return "no leaks: nothing is alive that was not before"
         total = sum(i.bytes for i in self)
-        return f"alive now and not before: {size_text(total)} in {sum(i.count for i in self)} storages\n" + "\n".join(str(i) for i in self)
+        text = f"alive now and not before: {size_text(total)} in {sum(i.count for i in self)} storages\n" + "\n".join(str(i) for i in self[:8])
+        return text + (f"\n... and {size_text(sum(i.bytes for i in self[8:]))} held by {len(self) - 8} more names" if len(self) > 8 else "")
 
 
 def leaks(before):

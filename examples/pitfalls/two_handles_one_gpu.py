@@ -18,7 +18,7 @@ found = devices()
 for device in found:
     print(device)
     same = [tx.device(device), copy.deepcopy(tx.device(device)), pickle.loads(pickle.dumps(tx.device(device)))]
-    threads = [threading.Thread(target=lambda: same.append(tx.device(device))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda out, name: out.append(tx.device(name)), args=(same, device)) for _ in range(8)]
     for t in threads:
         t.start()
     for t in threads:
