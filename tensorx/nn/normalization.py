@@ -104,8 +104,16 @@ def _batch_norm(op, x, running_mean, running_var, weight, bias, training, moment
     if not half:
         fits(op, x, ("running_mean", running_mean), ("the weight", weight), ("the bias", bias))
     else:
-        out = _batch_norm(op, _core.cast(x, tx.float32), running_mean, running_var,
-                          *(None if p is None else _core.cast(p, tx.float32) for p in (weight, bias)), training, momentum, eps)  # fmt: skip
+        wide = [None if t is None else _core.cast(t, tx.float32) for t in (x, running_mean, running_var, weight, bias)]
+        out = _batch_norm(op, *wide, training, momentum, eps)
+        if training:
+            token = _core._grad_mode.set(False)
+            try:
+                for running, new in ((running_mean, wide[1]), (running_var, wide[2])):
+                    if running is not None:
+                        running.copy_(new)
+            finally:
+                _core._grad_mode.reset(token)
         return _core.cast(out, x.dtype)
     if training:
         n = x.size // max(x.shape[1], 1)
