@@ -14,6 +14,7 @@ import json
 import math
 
 import numpy as np
+
 import tensorx as tx
 
 
