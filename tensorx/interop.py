@@ -61,12 +61,15 @@ def _as_arrays(value):
 
     if isinstance(value, Tensor):
         return np.asarray(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_as_arrays(v) for v in value) if type(value) in (list, tuple) else value
+    if isinstance(value, list):
+        return [_as_arrays(v) for v in value]
+    if isinstance(value, tuple):
+        return tuple(_as_arrays(v) for v in value)
     return value
 
 
 def __array_function__(self, function, types, args, kwargs):
     args = _as_arrays(args)
     kwargs = {name: _as_arrays(value) for name, value in kwargs.items()}
-    return function(*args, **kwargs)
+    # past the dispatch, which a tensor left in some other container would start again
+    return getattr(function, "_implementation", function)(*args, **kwargs)

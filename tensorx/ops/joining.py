@@ -194,12 +194,16 @@ def repeat(x, repeats, /, *, axis=None):
             raise ValueError(f"repeat: repeats must not be negative, got {r}")
         wide = x.expand_dims(axis + 1).broadcast_to((*x.shape[: axis + 1], r, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], n * r, *x.shape[axis + 1 :]))
-    counts = repeats.tolist() if isinstance(repeats, _core.Tensor) else list(repeats)
-    if len(counts) != n or any(c < 0 for c in counts):
-        raise ShapeError(f"repeat: {len(counts)} repeats for axis {axis} of size {n}; they must be as many, and not negative")
+    import numpy as np
+
     import tensorx
 
-    index = tensorx.asarray([i for i, c in enumerate(counts) for _ in range(c)] or [], dtype="int64", device=x.device)
+    counts = np.asarray(_core.reader(repeats) if isinstance(repeats, _core.Tensor) else repeats)
+    if counts.size and counts.dtype.kind not in "iu":
+        raise DTypeError(f"repeat: the repeats must be integers, got {counts.dtype}")
+    if counts.shape != (n,) or (n and int(counts.min()) < 0):
+        raise ShapeError(f"repeat: repeats of shape {counts.shape} for axis {axis} of size {n}; they must be as many, and not negative")
+    index = tensorx.asarray(np.repeat(np.arange(n), counts.astype(np.int64)), device=x.device)
     return tensorx.take(x, index, axis=axis)
 
 

@@ -216,6 +216,8 @@ def test_other_functions_of_numpy_read_tensors():
                       (np.linalg.det(x), -2.0), (np.allclose(x, x), True), (np.asarray(x, dtype=np.float64).dtype, np.float64)):  # fmt: skip
         assert not isinstance(got, tx.Tensor)
         np.testing.assert_allclose(got, want, rtol=1e-6) if not isinstance(want, type) else None
+    named = tx.unique_counts(tx.asarray([3, 1, 3]))
+    assert np.concatenate(named).tolist() == [1, 3, 1, 2] and np.select([x.numpy() > 2], [x]).tolist() == [[0, 0], [3, 4]]
     assert np.array([x[0], x[1]]).tolist() == x.tolist() and np.array(x).dtype == np.float32
     np.testing.assert_array_equal(x, x.numpy())
 
