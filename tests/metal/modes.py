@@ -1,0 +1,65 @@
+"""The tests of metal again, under each mode of the stand-in that shows another kind of fault.
+
+    python tests/metal/modes.py [MODE ...] [-- PYTEST ARGUMENTS]
+
+A mode is a set of knobs of the stand-in (see tests/softmetal/README.md); without names all of them run.
+Each test fails on a violation, in every mode.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MODES = {
+    "delay": {"DELAY_US": 2000, "REORDER": 1, "HANDLER_DELAY_US": 300},  # missing waits, early recycling
+    "backward": {"ORDER": 1},  # threads of a group from the last to the first
+    "shuffled": {"ORDER": 2, "SEED": 7, "WORKERS": 2},
+    "plain": {"SIMD_OPS": 0, "SIMD_MATRIX": 0, "MAX_THREADS": 256},  # no simd operations, small groups
+    "narrow": {"SIMD_WIDTH": 16, "MAX_THREADS": 256},
+    "subnormals": {"FTZ": 0},
+    "ulp": {"ULP": 1},  # functions as inexact as Metal allows
+    "traced": {"TRACE": 1, "UBSAN": 1},  # every load and store, undefined behaviour
+    "old system": {"MACOS": 13, "FAMILY": 5},
+    "without slabs": {},
+}
+ENVIRONMENT = {"without slabs": {"TENSORX_METAL_NO_SLABS": "1"}}
+TESTS = [
+    "tests/test_engine.py", "tests/test_cases.py", "tests/test_matmul.py", "tests/test_indexing.py", "tests/test_autograd.py",
+    "tests/test_fuzz.py", "tests/metal/test_training.py", "tests/metal/test_picking.py", "tests/metal/test_devices.py",
+    "tests/metal/test_reductions.py", "tests/metal/test_products.py", "tests/metal/test_rows_norms.py",
+    "tests/metal/test_indexing_sorting.py",
+]  # fmt: skip
+
+
+def run(name, arguments):
+    env = {**os.environ, **{f"SOFTMETAL_{knob}": str(value) for knob, value in MODES[name].items()}, **ENVIRONMENT.get(name, {})}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--device", "metal", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+
+
+def main(arguments):
+    if not os.environ.get("TENSORX_METAL_BRIDGE"):
+        build = subprocess.run(["bash", "tests/softmetal/build.sh"], cwd=ROOT, capture_output=True, text=True, check=True)
+        os.environ["TENSORX_METAL_BRIDGE"] = build.stdout.split()[-1]
+    more = TESTS
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, more = arguments[:at], arguments[at + 1 :] or TESTS
+    bad = []
+    for name in arguments or MODES:
+        begun = time.monotonic()
+        code = run(name, more)
+        print(f"{name}: {'passed' if code == 0 else f'FAILED ({code})'} in {time.monotonic() - begun:.0f} s", flush=True)
+        if code:
+            bad.append(name)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
