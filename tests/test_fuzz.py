@@ -1,9 +1,11 @@
 """A few random programs on every device; tests/fuzz.py runs as many as asked."""
 
+import os
+
 import pytest
 from fuzz import run
 
-PROGRAMS = {"cpu": 200, "metal": 25}
+PROGRAMS = {"cpu": 200, "metal": int(os.environ.get("TENSORX_FUZZ_PROGRAMS") or 24)}
 
 
 @pytest.mark.parametrize("part", range(4))
