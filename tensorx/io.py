@@ -410,6 +410,14 @@ def load(path, device=None):
     """What :func:`save` wrote, with its tensors on a device (the CPU by default). Nothing in the file is executed.
 
     FileError where the file is damaged or was not written by save.
+
+    >>> import os, tempfile
+    >>> import tensorx as tx
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.tx")
+    >>> tx.save({"w": tx.ones(2), "step": 3}, path)
+    >>> state = tx.load(path)
+    >>> state["w"].tolist(), state["step"]
+    ([1.0, 1.0], 3)
     """
     place = _device("cpu" if device is None else device)
     with open(path, "rb") as f:
