@@ -143,7 +143,12 @@ static inline int tx_random_words(int kind, int dtype, uint64_t range)
 
 static inline uint64_t tx_rand_u64(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
 static inline float tx_rand_f32(uint32_t w) { return (float)(int32_t)(w >> 8) * 0x1p-24f; }
-static inline double tx_rand_f64(const uint32_t *w) { return (double)(int64_t)(tx_rand_u64(w) >> 11) * 0x1p-53; }
+/* The upper 53 of 64 bits times 2^-53, exactly; in halves, because there are vector conversions of 32-bit integers only. */
+static inline double tx_rand_f64(const uint32_t *w)
+{
+    double high = (double)(int32_t)(w[1] ^ 0x80000000u) + 0x1p31, low = (double)(int32_t)(w[0] >> 11);
+    return high * 0x1p-32 + low * 0x1p-53;
+}
 
 /* floor(x range) for the 64-bit fraction x and range up to 2^32: off by less than range 2^-64 in probability. */
 static inline uint64_t tx_rand_below(uint32_t lo, uint32_t hi, uint64_t range) { return (hi * range + (lo * range >> 32)) >> 32; }

@@ -109,11 +109,13 @@ def _running(op, x, axis, ufunc):
     axis = axis_of(op, axis, _ordered(op, x).ndim)
     values = _host.array(x)
     best = getattr(np, ufunc).accumulate(values, axis=axis)
-    hit = (values == best) | (values != values)
+    hit = values == best
+    if values.dtype.kind == "f":
+        hit |= values != values
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - axis - 1))
     at = np.maximum.accumulate(np.where(hit, places, 0), axis=axis)
     order = _host.tensor(at, x, dtypes.int64)
-    return Ranked(take_along_axis(x, order, axis=axis), order)
+    return Ranked(take_along_axis(x, order, axis=axis) if x.requires_grad else _host.tensor(best, x, x.dtype), order)
 
 
 def cummax(x, /, *, axis=-1):

@@ -388,7 +388,7 @@ def test_logcumsumexp(xa, data):
 
 def test_ranking_gradients():
     rng = np.random.default_rng(0)
-    x = leaf(rng.permutation(12).reshape(3, 4) + rng.normal(size=(3, 4)) * 0.1)
+    x = leaf(rng.permutation(8).reshape(2, 4) + rng.normal(size=(2, 4)) * 0.1)
     for f in (lambda t: tx.topk(t, 2).values, lambda t: tx.median(t, axis=0), lambda t: tx.quantile(t, [0.2, 0.7], axis=1), lambda t: tx.cummax(t).values,
               lambda t: tx.kthvalue(t, 2).values, lambda t: tx.logcumsumexp(t), lambda t: tx.logcumsumexp(t, axis=0), lambda t: tx.mode(t).mode,
               lambda t: tx.nanmedian(t)):  # fmt: skip
