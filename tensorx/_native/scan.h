@@ -32,6 +32,30 @@ typedef struct { double re, im; } tx_scan_c128;
         const T *a = (const T *)pa, *b = (const T *)pb;                                                                \
         T *d = (T *)pd;                                                                                                \
         const int64_t n = j->n, ac = j->a_col, bc = j->b_col, dc = j->d_col;                                           \
+        if (count == 1) { /* one line: its state stays in a register */                                                \
+            const int64_t al = j->a_line, bl = j->b_line, dl = j->d_line;                                              \
+            A one = j->kind == TX_SCAN_PROD ? ONE : ZERO;                                                              \
+            if (j->initial) {                                                                                          \
+                *d = STORE(one);                                                                                       \
+                d += dl;                                                                                               \
+            }                                                                                                          \
+            if (j->kind == TX_SCAN_SUM)                                                                                \
+                for (int64_t i = 0; i < n; i++) {                                                                      \
+                    one = ADD(one, LOAD(a[i * al]));                                                                   \
+                    d[i * dl] = STORE(one);                                                                            \
+                }                                                                                                      \
+            else if (j->kind == TX_SCAN_PROD)                                                                          \
+                for (int64_t i = 0; i < n; i++) {                                                                      \
+                    one = MUL(one, LOAD(a[i * al]));                                                                   \
+                    d[i * dl] = STORE(one);                                                                            \
+                }                                                                                                      \
+            else                                                                                                       \
+                for (int64_t i = 0; i < n; i++) {                                                                      \
+                    one = i == 0 ? LOAD(b[0]) : ADD(MUL(LOAD(a[i * al]), one), LOAD(b[i * bl]));                       \
+                    d[i * dl] = STORE(one);                                                                            \
+                }                                                                                                      \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (int64_t c = 0; c < count; c++) acc[c] = j->kind == TX_SCAN_PROD ? ONE : ZERO;                             \
         if (j->initial) {                                                                                              \
             for (int64_t c = 0; c < count; c++) d[c * dc] = STORE(acc[c]);                                             \
@@ -65,7 +89,6 @@ typedef struct { double re, im; } tx_scan_c128;
         }                                                                                                              \
     }
 
-#define TX_SCAN_TO(A, x) ((A)(x))
 #define TX_SCAN_F2D(x) ((double)(x))
 #define TX_SCAN_D2F(x) ((float)(x))
 #define TX_SCAN_SAME(x) (x)
