@@ -186,7 +186,7 @@ static void N(tx_sort_back)(const tx_sort_job *j, const KEY *key, char *values)
     case TX_I32: BACK(uint32_t, k ^ 0x80000000u)
     case TX_I64: BACK(uint64_t, k ^ 0x8000000000000000u)
     case TX_F16:
-    case TX_BF16: BACK(uint16_t, (k & 0x8000u) ? k & 0x7fffu : ~k)
+    case TX_BF16: BACK(uint16_t, (k & 0x8000u) ? (uint32_t)k & 0x7fffu : ~(uint32_t)k)
     case TX_F32: BACK(uint32_t, (k & 0x80000000u) ? k & 0x7fffffffu : ~k)
     case TX_F64: BACK(uint64_t, (k & 0x8000000000000000u) ? k & 0x7fffffffffffffffu : ~k)
     default: break;
