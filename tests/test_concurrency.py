@@ -103,6 +103,35 @@ os._exit(0)
     assert out.split("\n")[:2] == ["interrupted True", "2.0"]
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_ctrl_c_in_a_fetch_of_a_data_loader(run_child, prefetch):
+    out = run_child(
+        POKE + f"""
+class Slow:
+    def __len__(self):
+        return 100
+    def __getitem__(self, i):
+        if i >= 8:
+            time.sleep(0.5 if {prefetch} else 30)
+        return tx.ones(3) * float(i)
+loader = tx.train.DataLoader(Slow(), batch_size=4, prefetch={prefetch})
+poke(0.4)
+began = time.monotonic()
+try:
+    for batch in loader:
+        pass
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 1.4, flush=True)
+print((batch[0] if isinstance(batch, tuple) else batch).shape, (tx.ones(2) + 1.0).tolist())
+for batch in tx.train.DataLoader(tx.train.TensorDataset(tx.arange(6)), batch_size=3, prefetch={prefetch}):
+    print(batch[0].tolist())
+""",
+        timeout=20,
+        imports="import numpy as np\nimport tensorx as tx\nimport tensorx.train",
+    ).stdout
+    assert out.split("\n")[:4] == ["interrupted True", "(4, 3) [2.0, 2.0]", "[0, 1, 2]", "[3, 4, 5]"]
+
+
 @pytest.mark.metal
 def test_ctrl_c_in_a_wait_for_metal(run_child):
     out = run_child(

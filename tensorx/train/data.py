@@ -243,4 +243,4 @@ class DataLoader:
                 batch = None
         finally:
             stop.set()
-            thread.join(timeout=10)
+            thread.join(timeout=0.5)  # not longer: Ctrl-C is not to wait for a slow item; the thread ends after it
