@@ -21,20 +21,6 @@ except ImportError as error:
         ) from error
     raise
 
-
-def _refuse_unsupported():
-    """Without the GIL the counts of owners are not safe: the import says so instead of being wrong now and then."""
-    import sys
-
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        raise ImportError(
-            "tensorx does not support running without the GIL: on a free-threaded build of Python start with PYTHON_GIL=1 "
-            "(or python -X gil=1), or use the ordinary build; its long kernels release the GIL there"
-        )
-
-
-_refuse_unsupported()
-
 from tensorx.errors import *
 from tensorx.dtypes import *
 from tensorx.device import Device, default_device, device, devices, set_default_device
@@ -102,3 +88,17 @@ def _warn_of_stranger(folder):
 
 _warn_of_stranger(__file__.rsplit("tensorx", 1)[0])
 _ecosystem.install()
+
+
+def _refuse_unsupported():
+    """Without the GIL the counts of owners are not safe: the import says so instead of being wrong now and then."""
+    import sys
+
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError(
+            "tensorx does not support running without the GIL: on a free-threaded build of Python start with PYTHON_GIL=1 "
+            "(or python -X gil=1), or use the ordinary build; its long kernels release the GIL there"
+        )
+
+
+_refuse_unsupported()

@@ -35,7 +35,7 @@ print("steps done")
 
 def recording():
     x = tx.ones(1 << 14)
-    with tx.memory.record() as r:
+    with tx.deferred(True), tx.memory.record() as r:
         keep = x.alias()
         x = x * 2.0 + 1.0  # <b>&"line"
         tx.eval(x)
