@@ -93,13 +93,17 @@ def functions():
 
 
 def signature(name, o):
+    if isinstance(o, type) and o.__module__ == "tensorx._core":
+        return name  # what a compiled class shows depends on the version of Python
     try:
-        text = str(inspect.signature(o))
+        found = inspect.signature(o)
     except (TypeError, ValueError):
         return name
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    text = str(found.replace(parameters=plain, return_annotation=inspect.Signature.empty))
     text = re.sub(r"<(?:function|object|class|built-in)[^>]*>", "...", text)
     text = re.sub(r"tensorx\.device\('(\w+)'\)", r"'\1'", text)
-    return f"{name}{text.split(' -> ')[0]}"
+    return f"{name}{text}"
 
 
 def body(o):
