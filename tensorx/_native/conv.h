@@ -8,6 +8,7 @@
 #define TX_CONV_H
 
 #include "gemm.h"
+#include "types.h"
 
 typedef struct txv_shape {
     int32_t dtype; /* TX_F32 or TX_F64 */

@@ -10,6 +10,7 @@ import pytest
 import tensorx as tx
 
 FileError = tx.io.FileError
+pytestmark = pytest.mark.once
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
 
 

@@ -139,6 +139,7 @@ def _check_directions(function, leaves, rng, step=1e-6):
             assert abs(numeric - exact) <= 2e-5 * scale + 2e-9 * abs(ends[0]) / step * 1e-6, f"leaf {k}: differences {numeric}, gradient {exact}"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("entry", [e for e in CATALOG if not e.label], ids=lambda e: e.id)
 def test_state_dicts_go_both_ways_through_safetensors(entry, tmp_path):
     pytest.importorskip("safetensors")
