@@ -80,6 +80,13 @@ cdef int device_bounds(Plan *P) except -1:
         outs += P.out[i]
     if P.nleaf + outs <= DEVICE_BUFFERS:
         return DONE
+    if P.dst != NULL:
+        # nothing may be left for later that reads what is overwritten
+        for i in range(P.norder - 1, -1, -1):
+            if P.out[i] and P.order[i] != P.root:
+                P.need = P.order[i]
+                return NEED
+        return DONE
     if not P.nojoin:
         P.nojoin = True
         rc = plan_collect(P)

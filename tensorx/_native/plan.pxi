@@ -401,8 +401,8 @@ cdef int count_again(Plan *P, tx_node *n) noexcept:
         if c == NULL:
             continue
         if c.kind == TX_LEAF:
-            if c.handles == 0 and c.saves == 0:
-                return MAX_AGAIN + 1
+            if (c.handles == 0 and c.saves == 0) or (P.dst != NULL and c.st == P.dst.st):
+                return MAX_AGAIN + 1         # (what is overwritten is not there later)
         else:
             total += P.again[c.idx]
         if total > MAX_AGAIN:

@@ -136,6 +136,9 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
             rc = evaluate_program(P, src, dst)
             if rc == DONE:
                 break
+            if rc == NEED:
+                ensure(P.need if P.need != NULL else costliest_input(src))
+                continue
             settle_need(P, rc, src, &tries)
         note_write(dst.st, op)
         dst.st.version += 1
