@@ -80,3 +80,17 @@ def test_many_values_that_wait(device):
     x.copy_(z)
     assert x[0].item() == 12
     assert [w[499].item() for w in waiting] == [2.0 * k + 1 for k in range(60)]
+
+
+@pytest.mark.parametrize("n", [5, 50000])
+def test_what_backward_needs_is_kept_before_its_operand_is_overwritten(device, n):
+    p, w = tx.ones(n, device=device), tx.ones(n, device=device).requires_grad_()
+    h = p * 2.0
+    y = h * w  # keeps h for the gradient of w
+    with tx.no_grad():
+        after = h + 1.0
+        del h
+        p.copy_(after)
+        del after
+    y.sum().backward()
+    assert p[0].item() == 3 and w.grad[n - 1].item() == 2
