@@ -94,14 +94,15 @@ def gelu(input, approximate="none"):
     raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
-sigmoid = tx.sigmoid
-tanh = tx.tanh
-logsigmoid = tx.log_sigmoid
-softplus = tx.softplus
-softsign = tx.softsign
-softshrink = tx.softshrink
-hardshrink = tx.hardshrink
-tanhshrink = tx.tanhshrink
+_rows = vars(tx)
+sigmoid = _rows["sigmoid"]
+tanh = _rows["tanh"]
+logsigmoid = _rows["log_sigmoid"]
+softplus = _rows["softplus"]
+softsign = _rows["softsign"]
+softshrink = _rows["softshrink"]
+hardshrink = _rows["hardshrink"]
+tanhshrink = _rows["tanhshrink"]
 
 
 def softmax(input, axis=-1, dtype=None):

@@ -151,7 +151,8 @@ def dirac_(tensor, groups=1):
     centre = tuple(n // 2 for n in tensor.shape[2:])
     for g in range(groups):
         for d in range(min(per, tensor.shape[1])):
-            out[(g * per + d, d, *centre)] = 1
+            place = (g * per + d, d, *centre)
+            out[place] = 1
     return _array("dirac_", tensor, out)
 
 

@@ -222,14 +222,8 @@ def _define(n):
     def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         return _max_pool(f"max_pool{n}d", n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    if n == 1:
-
-        def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-            return _avg_pool(f"avg_pool{n}d", n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-    else:
-
-        def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-            return _avg_pool(f"avg_pool{n}d", n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        return _avg_pool(f"avg_pool{n}d", n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
     def adaptive_avg_pool(input, output_size):
         return _adaptive_avg(f"adaptive_avg_pool{n}d", n, input, output_size)
