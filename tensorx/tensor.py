@@ -224,6 +224,8 @@ for _f in (astype, to, numpy, __array__, __format__, __deepcopy__, contiguous, i
 _core.add_method("storage", builtins.property(_storage))
 _core.add_method("layout", builtins.property(_layout))
 _core.add_method("cpu", lambda self: self.to("cpu"))
-for _f in (inspection.__array_namespace__, inspection.to_device, interop.__array_function__, interop.__array_ufunc__):
-    _core.add_method(_f.__name__, _f)
+_core.add_method("__array_namespace__", inspection.__array_namespace__)
+_core.add_method("to_device", inspection.to_device)
+_core.add_method("__array_function__", interop.__array_function__)
+_core.add_method("__array_ufunc__", interop.__array_ufunc__)
 del _f

@@ -15,7 +15,7 @@ def _shifted(x, axis, first):
 
     lead = (slice(None),) * axis
     front = tx.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, dtype=x.dtype, device=x.device)
-    return tx.concat([front, x[(*lead, slice(None, -1))]], axis=axis)
+    return tx.concat([front, x[lead + (slice(None, -1),)]], axis=axis)
 
 
 def _conj(x):

@@ -253,7 +253,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
         x = concat(parts, axis=axis)
     lead = (slice(None),) * axis
     for _ in range(n):
-        later, earlier = x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))]
+        later, earlier = x[lead + (slice(1, None),)], x[lead + (slice(None, -1),)]
         x = later != earlier if x.dtype is dtypes.bool else later - earlier
     return x
 
