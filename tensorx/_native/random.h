@@ -37,6 +37,7 @@ typedef struct tx_random_job {
     int64_t pstep, qstep;
     tx_ew_fn log, sqrt, sin, cos;       /* of the dtype that is computed in */
     tx_cast_fn narrow;                  /* float32 to a half */
+    int cancelled;
 } tx_random_job;
 
 /* The core is built with -O2, which leaves most loops scalar in older versions of gcc. */
@@ -285,7 +286,9 @@ TX_RAND_LOOPS static void tx_random_bits(const tx_random_job *j, char *out, cons
 
 static void tx_random_task(void *ctx, int64_t task)
 {
-    const tx_random_job *j = (const tx_random_job *)ctx;
+    tx_random_job *j = (tx_random_job *)ctx;
+    if (tx_cancel_requested() || tx_poll_stop()) __atomic_store_n(&j->cancelled, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&j->cancelled, __ATOMIC_RELAXED)) return;
     int64_t lo = task * TX_RAND_TASK, hi = lo + TX_RAND_TASK < j->n ? lo + TX_RAND_TASK : j->n;
     if (j->kind >= TX_RAND_GAMMA) {
         tx_random_draws(j, lo, hi);
@@ -322,12 +325,13 @@ static void tx_random_run(tx_random_job *j)
 /* ---- shuffles (Fisher, Yates; Durstenfeld 1964), two words per step ------------------------- */
 
 #define TX_RAND_SHUFFLE(name, type)                                                                        \
-    static void name(type *y, int64_t n, uint64_t seed, uint64_t stream, uint64_t first)                   \
+    static int name(type *y, int64_t n, uint64_t seed, uint64_t stream, uint64_t first)                    \
     {                                                                                                      \
         uint32_t w[512];                                                                                   \
         int64_t at[256];                                                                                   \
         for (int64_t i = n - 1; i > 0;) {                                                                  \
             int64_t m = i < 256 ? i : 256;                                                                 \
+            if (tx_cancel_requested() || tx_poll_stop()) return 0;                                         \
             tx_philox(w, seed, stream, first >> 2, 128);                                                   \
             first += 512;                                                                                  \
             for (int64_t k = 0; k < m; k++) {                                                              \
@@ -340,30 +344,31 @@ static void tx_random_run(tx_random_job *j)
                 y[at[k]] = t;                                                                              \
             }                                                                                              \
         }                                                                                                  \
+        return 1;                                                                                          \
     }
 
 TX_RAND_SHUFFLE(tx_shuffle32, int32_t)
 TX_RAND_SHUFFLE(tx_shuffle64, int64_t)
 
 /* The numbers 0 .. n - 1 in random order. They are shuffled in four bytes each where they fit, in the upper half
- * of their place: half the memory for random access. */
-static void tx_permutation(int64_t *y, int64_t n, uint64_t seed, uint64_t stream, uint64_t first)
+ * of their place: half the memory for random access. 0: cancelled. */
+static int tx_permutation(int64_t *y, int64_t n, uint64_t seed, uint64_t stream, uint64_t first)
 {
     if (n >= INT32_MAX) {
         for (int64_t i = 0; i < n; i++) y[i] = i;
-        tx_shuffle64(y, n, seed, stream, first);
-        return;
+        return tx_shuffle64(y, n, seed, stream, first);
     }
     char *bytes = (char *)y;
     int32_t *z = (int32_t *)(bytes + 4 * n);
     for (int64_t i = 0; i < n; i++) z[i] = (int32_t)i;
-    tx_shuffle32(z, n, seed, stream, first);
+    if (!tx_shuffle32(z, n, seed, stream, first)) return 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t v;
         memcpy(&v, bytes + 4 * n + 4 * i, 4);
         int64_t wide = v;
         memcpy(bytes + 8 * i, &wide, 8);
     }
+    return 1;
 }
 
 #endif

@@ -17,11 +17,12 @@ cdef extern from "random.h" nogil:
         int64_t pstep, qstep
         tx_ew_fn log, sqrt, sin, cos
         tx_cast_fn narrow
+        int cancelled
     int tx_random_words(int, int, uint64_t)
     double tx_random_ns(const tx_random_job *)
     void tx_random_run(tx_random_job *)
     void tx_philox(uint32_t *, uint64_t, uint64_t, uint64_t, int64_t)
-    void tx_permutation(int64_t *, int64_t, uint64_t, uint64_t, uint64_t)
+    int tx_permutation(int64_t *, int64_t, uint64_t, uint64_t, uint64_t)
 
 RANDOM_CODES = {"bits": TX_RAND_BITS, "uniform": TX_RAND_UNIFORM, "normal": TX_RAND_NORMAL, "bernoulli": TX_RAND_BERNOULLI,
                 "integers": TX_RAND_INTEGERS, "gamma": TX_RAND_GAMMA, "poisson": TX_RAND_POISSON, "binomial": TX_RAND_BINOMIAL}
@@ -161,11 +162,14 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
     else:
         mark(n.st, 1, 1)
         with nogil:
+            tx_polls(1)
             tx_random_run(&job)
+            tx_polls(0)
         mark(n.st, 1, -1)
         wake_waiters()
     node_unref(n)
-    PyErr_CheckSignals()
+    if job.cancelled:
+        interrupted()
 
 
 def random_words(kind, dtype, uint64_t range=0):
@@ -177,9 +181,15 @@ def permutation(int64_t n, uint64_t seed, uint64_t stream, uint64_t first):
     """The int64 numbers 0 .. n - 1 in random order; takes 2 n words, rounded up to 512."""
     cdef tx_node *r = leaf_empty(0, TX_I64, 1, &n, "permutation")
     cdef int64_t *y = <int64_t *>r.st.ptr
+    cdef int done
     if n < 100000:
-        tx_permutation(y, n, seed, stream, first)
+        done = tx_permutation(y, n, seed, stream, first)
     else:
         with nogil:
-            tx_permutation(y, n, seed, stream, first)
+            tx_polls(1)
+            done = tx_permutation(y, n, seed, stream, first)
+            tx_polls(0)
+    if not done:
+        node_unref(r)
+        interrupted()
     return wrap(r)

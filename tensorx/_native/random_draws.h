@@ -161,7 +161,6 @@ static void tx_random_draws(const tx_random_job *j, int64_t lo, int64_t hi)
         case TX_RAND_POISSON: y[i] = tx_draw_poisson(&d, &law, p); break;
         default: y[i] = tx_draw_binomial(&d, &law, p, j->q[i * j->qstep]);
         }
-        if (tx_cancel_requested()) return;
     }
 }
 

@@ -451,6 +451,26 @@ def test_children_go_on_with_streams_of_their_own(run_child):
     )
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals of another kind")
+def test_control_c_ends_a_long_fill(run_child):
+    run_child(
+        """
+        import os, signal, threading, time
+        import tensorx as tx
+
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        began = time.perf_counter()
+        try:
+            for _ in range(100):
+                tx.random.poisson(50.0, 4_000_000)
+        except KeyboardInterrupt:
+            print("ended after", round(time.perf_counter() - began, 2))
+        else:
+            raise AssertionError("not interrupted")
+        """
+    )
+
+
 def test_threads_share_a_generator():
     """Every number is given out once."""
     import threading
