@@ -148,8 +148,9 @@ class Trainer:
         at = loader.state_dict()["batch"] if hasattr(loader, "state_dict") else 0
         self.progress.begin(f"epoch {self.epoch + 1}/{epochs}", len(loader) if hasattr(loader, "__len__") else None, at)
         values = None
+        batches = iter(loader)
         try:
-            for batch in loader:
+            for batch in batches:
                 loss, n, output, target = self.train_batch(batch)
                 self._sums[0] += loss * n
                 self._sums[1] += n
@@ -169,6 +170,7 @@ class Trainer:
             values["lr"] = self.optimizer.param_groups[0]["lr"]
             self._close(values)
         finally:
+            _close(batches)
             self.progress.end(values)
         if self.checkpoint is not None:
             self.save(self.checkpoint, loader)
@@ -198,11 +200,12 @@ class Trainer:
         kept = {name: dict(m.__dict__) for name, m in self.metrics.items()}
         self.model.eval()
         total, count = 0.0, 0
+        batches = iter(loader)
         try:
             for metric in self.metrics.values():
                 metric.reset()
             with no_grad():
-                for batch in loader:
+                for batch in batches:
                     loss, output, target = self.forward(batch)
                     n = _entries(target)
                     total += float(loss) * n
@@ -211,6 +214,7 @@ class Trainer:
                         metric.update(output, target)
             found = {name: m.compute() for name, m in self.metrics.items()}
         finally:
+            _close(batches)
             for name, m in self.metrics.items():
                 m.__dict__.update(kept[name])
             self.model.train(was)
@@ -262,6 +266,13 @@ class Trainer:
         """Goes on from a checkpoint."""
         self.load_state_dict(load_checkpoint(path), loader)
         _core.evaluate()
+
+
+def _close(batches):
+    """Ends the loader's thread now, also where an error's traceback keeps the iterator."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
 
 
 def _entries(target):

@@ -213,6 +213,14 @@ def test_the_report_names_what_has_no_gradient():
     assert "step 0: 2 of 4 parameters have a gradient; without: idle.weight, idle.bias" in out.getvalue()
 
 
+def test_an_error_in_the_loop_ends_the_thread_of_the_loader():
+    trainer = make(clip_norm=1.0)
+    trainer.loss = lambda out, y: 1 / 0
+    with pytest.raises(ZeroDivisionError) as caught:
+        trainer.fit(train.DataLoader(line_data(), 4), 1)
+    assert not threads() and caught.traceback
+
+
 def test_nan_gradients_are_named_before_they_do_harm():
     trainer = make(check_nan=True)
     before = trainer.model.state_dict()
