@@ -21,6 +21,31 @@ cdef char *conv_bytes(Tensor t) except? NULL:
     return t.n.st.ptr + t.n.offset * tx_item_size[t.n.dtype]
 
 
+cdef Tensor device_conv(int which, Tensor a, Tensor b, object bias, tuple shape, tuple stride, tuple padding, tuple dilation, int64_t groups):
+    """The same on the operands' device, or None where it has no kernel."""
+    cdef object backend = g_backends[a.n.device]
+    cdef Tensor r
+    if not backend.has_matmul(a.n.dtype):
+        return None
+    ensure(a.n)
+    ensure(b.n)
+    r = empty(shape, DTYPES[a.n.dtype], a.n.device)
+    mark(a.n.st, 0, 1)
+    mark(b.n.st, 0, 1)
+    mark(r.n.st, 1, 1)
+    try:
+        backend.convolve(which, leaf_text(a.n), leaf_text(b.n), leaf_text(r.n), stride, padding, dilation, groups)
+    finally:
+        mark(a.n.st, 0, -1)
+        mark(b.n.st, 0, -1)
+        mark(r.n.st, 1, -1)
+        wake_waiters()
+    if bias is not None:
+        elementwise_inplace(OP_ADD, r, reshape_view(bias, ((<Tensor>bias).n.numel,) + (1,) * (len(shape) - 2)))
+        r.n.st.version = 0
+    return r
+
+
 def conv(int which, Tensor a, Tensor b, bias, tuple x_shape, tuple w_shape, tuple y_shape, tuple stride, tuple padding,
          tuple dilation, int64_t groups):
     """One pass of a convolution over contiguous float32 or float64 tensors, without history; shapes are checked by the caller.
@@ -58,6 +83,9 @@ def conv(int which, Tensor a, Tensor b, bias, tuple x_shape, tuple w_shape, tupl
             s.pad[d] = padding[d - off]
             s.dilation[d] = dilation[d - off]
     if a.n.device:
+        r = device_conv(which, a, b, bias, result, stride, padding, dilation, groups)
+        if r is not None:
+            return r
         g_backends[a.n.device].on_host("convolution")
     pa = conv_bytes(a)
     pb = conv_bytes(b)

@@ -318,6 +318,15 @@ class Backend:
         stamp = products.matmul(self.inst, _broadcast(a, batch), _broadcast(b, batch), c)
         self._after(stamp, x, y, out)
 
+    def convolve(self, which, a, b, out, stride, padding, dilation, groups) -> None:
+        """One product of a convolution: see products.convolve; which counts results as the core does."""
+        self.inst.forget()
+        arrays = [self._array(leaf) for leaf in (a, b, out)]
+        name, order = (("y", (0, 1, 2)), ("x", (2, 1, 0)), ("w", (0, 2, 1)))[which]
+        geometry = products.Geometry(stride, padding, dilation, groups)
+        stamp = products.convolve(self.inst, name, *(arrays[k] for k in order), geometry)
+        self._after(stamp, a, b, out)
+
     def pick(self, kind, x, axis, index, values, loops, error) -> bool:
         """Reads or writes along an axis by an index; False where the CPU has to."""
 

@@ -95,3 +95,16 @@ def test_an_index_that_overlaps_what_is_written():
     y = tx.asarray([3, 2, 1, 0])
     y.scatter_(0, y.alias(), y)
     assert y.tolist() == [0, 1, 2, 3]
+
+
+def test_the_host_writes_only_when_kernels_have_read(stand_in_or_none):
+    """Lists are written by the host: the kernels that still read the old values come first."""
+    if stand_in_or_none is not None:
+        stand_in_or_none.set(delay_us=30000)
+    x = tx.ones(20000)
+    tx.synchronize()
+    y = x * 2.0
+    tx.eval(y)
+    tx.device("metal").backend.inst.commit()
+    x[[0, 19999]] = 5.0
+    assert y[0].item() == y[19999].item() == 2.0 and x[0].item() == 5.0
