@@ -38,7 +38,7 @@ MUTATIONS = {
     "a wait before the host writes is dropped": Mutation(
         "tensorx/metal/backend.py", "self.inst.wait_buffer(handle, WRITE if to_write else READ)",
         "to_write or self.inst.wait_buffer(handle, READ)",
-        ("tests/metal/test_devices.py", "-k", "host_views or without_a_kernel"), DELAY,
+        ("tests/metal/test_picking.py", "-k", "host_writes"), DELAY,
     ),
     "a dispatch on an exported storage is not waited for": Mutation(
         "tensorx/metal/backend.py", "        if shared:\n            self.inst.wait(stamp)\n        return True",
@@ -51,14 +51,14 @@ MUTATIONS = {
     ),
     "the last use of a buffer is not noted": Mutation(
         "tensorx/metal/bridge_queue.m", "        b->buffer->last_use = r->stamp;\n", "",
-        ("tests/metal/test_bridge_queue.py",), DELAY,
+        ("tests/metal/test_bridge_queue.py", "-k", "memory or reading_waits"), DELAY,
     ),
     "the last completed counts as all completed": Mutation(
         "tensorx/metal/bridge_queue.m", "        if (!at_load(&r->done))\n            return r->stamp;",
         "        int later = 0;\n        for (const txm_list *m = l->next; m != &in->flying; m = m->next)\n"
         "            later |= at_load(&list_entry(m, txm_record, link)->done) != 0;\n"
         "        if (!at_load(&r->done) && !later)\n            return r->stamp;",
-        ("tests/metal/test_bridge_queue.py",), {"DELAY_US": 3000, "REORDER": 1},
+        ("tests/metal/test_bridge_queue.py", "-k", "below or memory"), {"DELAY_US": 3000, "REORDER": 1},
     ),
     "a barrier of reductions is dropped": Mutation(
         "tensorx/metal/kernels/reduce_rows.metal",
@@ -66,8 +66,12 @@ MUTATIONS = {
         ("tests/metal/test_reductions.py",), {"ORDER": 2},
     ),
     "a barrier of matrix products is dropped": Mutation(
+        "tensorx/metal/kernels/gemm.metal", "        threadgroup_barrier(mem_flags::mem_threadgroup);\n", "",
+        ("tests/metal/test_products.py", "-k", "float32 or strides"), {"ORDER": 2, "SIMD_MATRIX": 0},
+    ),
+    "a barrier of products by simdgroup matrices is dropped": Mutation(
         "tensorx/metal/kernels/gemm_matrix.metal", "        threadgroup_barrier(mem_flags::mem_threadgroup);\n", "",
-        ("tests/metal/test_products.py",), {"ORDER": 2},
+        ("tests/metal/test_products.py", "-k", "float32 or strides"), {"TRACE": 1},
     ),
     "a barrier of rows is dropped": Mutation(
         "tensorx/metal/kernels/rows.metal", "        threadgroup_barrier(mem_flags::mem_threadgroup);\n", "",
@@ -88,7 +92,8 @@ MUTATIONS = {
         ("tests/metal/test_reductions.py",),
     ),
     "a grid of rows is one row short": Mutation(
-        "tensorx/metal/rows.py", "(min(rows, 0x40000000), high), arguments,", "(max(1, min(rows, 0x40000000) - 1), high), arguments,",
+        "tensorx/metal/rows.py", "kernel, bindings, (min(rows, 0x40000000), high), arguments,\n        group=",
+        "kernel, bindings, (max(1, min(rows, 0x40000000) - 1), high), arguments,\n        group=",
         ("tests/metal/test_rows_norms.py",),
     ),
     "a store goes one element beyond": Mutation(
@@ -132,7 +137,9 @@ def main(names):
                 raise SystemExit(f"{name}: {mutation.file} does not contain {mutation.old!r}")
             before, last = noticed(copy, mutation)
             if before:
-                raise SystemExit(f"{name}: the tests fail before anything is broken: {last}")
+                failed = True
+                print(f"NOT SHOWN: {name}: the tests fail before anything is broken: {last}", flush=True)
+                continue
             path.write_text(text.replace(mutation.old, mutation.new, 1))
             try:
                 seen, last = noticed(copy, mutation)
