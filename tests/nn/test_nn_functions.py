@@ -332,3 +332,33 @@ def test_starting_values_are_pytorchs_distributions():
         ours, theirs = getattr(nn, name)(*args), getattr(torch.nn, name)(*args)
         for (key, a), b in zip(ours.state_dict().items(), theirs.state_dict().values()):
             assert abs(a.std().item() - b.std().item()) <= 0.12 * b.std().item() + 1e-6, (name, key)
+
+
+@pytest.mark.parametrize("mode", ("bilinear", "bicubic", "area", "nearest-exact"))
+@pytest.mark.parametrize("size", ((3, 4), (9, 13)))
+def test_interpolation_without_a_module(mode, size):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).normal(size=(1, 2, 7, 8))
+    more = {"antialias": True} if mode.startswith("bi") else {}
+    a, b = F.interpolate(tx.asarray(x), size, mode=mode, **more), torch.nn.functional.interpolate(torch.from_numpy(x), size, mode=mode, **more)
+    assert np.allclose(a.tolist(), b.tolist(), atol=1e-6)
+
+
+def test_activations_in_place_and_gumbel():
+    x = tx.asarray([-1.0, 2.0])
+    assert F.relu(x, inplace=True) is x and x.tolist() == [0.0, 2.0]
+    tx.manual_seed(0)
+    logits = tx.random.randn(500, 3).requires_grad_()
+    hard = F.gumbel_softmax(logits * 0.0, hard=True)
+    assert set(np.unique(np.round(hard.detach().numpy(), 5))) == {0.0, 1.0} and np.allclose(hard.sum(axis=1).tolist(), 1, atol=1e-5)
+    assert (np.abs(hard.detach().numpy().mean(0) - 1 / 3) < 0.08).all()
+    (hard * tx.asarray([1.0, 2.0, 3.0])).sum().backward()
+    assert np.isfinite(logits.grad.numpy()).all()
+    slopes = F.rrelu(-tx.ones(1000), training=True).numpy()
+    assert slopes.min() >= -1 / 3 and slopes.max() <= -1 / 8 and slopes.std() > 0.03
+
+
+def test_cross_entropy_has_second_derivatives():
+    x = tx.asarray(np.random.default_rng(0).normal(size=(3, 4))).requires_grad_()
+    t = tx.asarray([0, 3, 1])
+    assert tx.autograd.gradgradcheck(lambda z: F.cross_entropy(z, t), (x,))
