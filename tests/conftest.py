@@ -168,10 +168,22 @@ def _no_violations(request):
         pytest.fail("the stand-in for Metal noted:\n" + text.value.decode(errors="replace"))
 
 
+@functools.cache
+def _second_instance():
+    import tensorx as tx
+
+    return str(tx.metal.open(0))
+
+
 @pytest.fixture
 def device(request, record_property):
-    """Name of the device that the test body runs on."""
+    """Name of the device that the test body runs on.
+
+    With TENSORX_TEST_INSTANCE=2, metal is a second instance of the GPU.
+    """
     record_property("device", request.param)
+    if request.param == "metal" and os.environ.get("TENSORX_TEST_INSTANCE") == "2":
+        return _second_instance()
     return request.param
 
 

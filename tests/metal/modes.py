@@ -27,11 +27,17 @@ MODES = {
     "traced": {"TRACE": 1, "UBSAN": 1},  # every load and store, undefined behaviour
     "old system": {"MACOS": 13, "FAMILY": 5},
     "without slabs": {},
+    "second instance": {},  # metal:0#2 instead of metal:0
+    "one by one": {},  # each dispatch in a command buffer of its own, waited for
 }
-ENVIRONMENT = {"without slabs": {"TENSORX_METAL_NO_SLABS": "1"}}
+ENVIRONMENT = {
+    "without slabs": {"TENSORX_METAL_NO_SLABS": "1"},
+    "second instance": {"TENSORX_TEST_INSTANCE": "2"},
+    "one by one": {"TENSORX_METAL_SYNC": "1"},
+}
 TESTS = [
     "tests/test_engine.py", "tests/test_cases.py", "tests/test_matmul.py", "tests/test_indexing.py", "tests/test_autograd.py",
-    "tests/test_fuzz.py", "tests/metal/test_training.py", "tests/metal/test_picking.py", "tests/metal/test_devices.py",
+    "tests/test_cases_training.py", "tests/test_fuzz.py", "tests/metal/test_training.py", "tests/metal/test_picking.py", "tests/metal/test_devices.py",
     "tests/metal/test_reductions.py", "tests/metal/test_products.py", "tests/metal/test_rows_norms.py",
     "tests/metal/test_indexing_sorting.py",
 ]  # fmt: skip
