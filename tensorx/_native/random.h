@@ -360,9 +360,13 @@ static int tx_permutation(int64_t *y, int64_t n, uint64_t seed, uint64_t stream,
     }
     char *bytes = (char *)y;
     int32_t *z = (int32_t *)(bytes + 4 * n);
-    for (int64_t i = 0; i < n; i++) z[i] = (int32_t)i;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(i & 0xfffff) && (tx_cancel_requested() || tx_poll_stop())) return 0;
+        z[i] = (int32_t)i;
+    }
     if (!tx_shuffle32(z, n, seed, stream, first)) return 0;
     for (int64_t i = 0; i < n; i++) {
+        if (!(i & 0xfffff) && (tx_cancel_requested() || tx_poll_stop())) return 0;
         int32_t v;
         memcpy(&v, bytes + 4 * n + 4 * i, 4);
         int64_t wide = v;
