@@ -323,8 +323,9 @@ class Backend:
         self.inst.forget()
         arrays = [self._array(leaf) for leaf in (a, b, out)]
         name, order = (("y", (0, 1, 2)), ("x", (2, 1, 0)), ("w", (0, 2, 1)))[which]
+        x, w, y = [arrays[k] for k in order]
         geometry = products.Geometry(stride, padding, dilation, groups)
-        stamp = products.convolve(self.inst, name, *(arrays[k] for k in order), geometry)
+        stamp = products.convolve(self.inst, name, x, w, y, geometry)
         self._after(stamp, a, b, out)
 
     def pick(self, kind, x, axis, index, values, loops, error) -> bool:
