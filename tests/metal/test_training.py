@@ -96,6 +96,31 @@ def test_a_training_step_is_one_command_buffer_and_waits_once():
     assert tx.metal.stats()["host_ops"].get("matmul", 0) == 0
 
 
+def test_a_step_of_modules_and_adam_is_one_command_buffer_and_waits_once():
+    tx.manual_seed(0)
+    model = tx.nn.Sequential(tx.nn.Linear(64, 32), tx.nn.ReLU(), tx.nn.Linear(32, 10)).to("metal")
+    optimizer = tx.optim.Adam(model.parameters(), lr=0.01)
+    criterion = tx.nn.CrossEntropyLoss()
+    rng = np.random.default_rng(0)
+    before = dict(tx.metal.stats()["host_ops"])
+    losses = []
+    for k, n in enumerate((32, 32, 32, 17, 32)):
+        x = tx.asarray(rng.normal(size=(n, 64)).astype(np.float32))
+        y = tx.asarray(rng.integers(0, 10, n))
+        optimizer.param_groups[0]["lr"] = 0.01 / (k + 1)
+        tx.synchronize()
+        with counted() as c:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if k >= 2:
+            assert c.compiled == 0
+            assert c.command_buffers <= 2 and c.waits <= 1 and c.dispatches <= 36
+    assert tx.metal.stats()["host_ops"] == before and np.isfinite(losses).all()
+
+
 def test_the_same_losses_and_allocations_as_on_the_cpu():
     def run(device):
         with tx.device(device):
