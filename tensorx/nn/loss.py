@@ -7,6 +7,7 @@ import math
 import tensorx as tx
 from tensorx import _core
 from tensorx.errors import DTypeError, ShapeError
+from tensorx.ops._record import record
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "cross_entropy",
@@ -98,9 +99,32 @@ def _check_weight(op, weight, classes):
         raise ShapeError(f"{op}: weight must have shape ({classes},), one per class, got {weight.shape}")
 
 
-def _picked(op, logp, target, axis, ignore_index):
-    """(log-probability of each target, mask of those that count or None)."""
-    classes = logp.shape[axis]
+def _class_loss(x, index, axis):
+    """-log_softmax(x) at the target of each row. Backward needs the logits alone, and one buffer of their size."""
+    logp = tx.log_softmax(x.detach(), axis=axis)
+    out = -tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
+    return record("class_loss", (x,), out, index=index, axis=axis)
+
+
+def _class_loss_prepare(node, inputs, out, saved, wanted):
+    return {"x": _core.save(inputs[0], "the logits"), "index": _core.save(saved["index"], "the targets"), "axis": saved["axis"]}
+
+
+def _class_loss_backward(g, kept, wanted):
+    """g * (softmax(x) - one at the target)."""
+    x, axis = kept["x"], kept["axis"]
+    index, g = kept["index"].expand_dims(axis), g.expand_dims(axis)
+    out = tx.softmax(x, axis=axis) * g
+    if out.requires_grad:
+        return {0: tx.scatter_add(out, axis, index, -g)}
+    return {0: out.scatter_add_(axis, index, -g)}
+
+
+_core.rules["class_loss"] = (_class_loss_prepare, _class_loss_backward)
+
+
+def _index(op, classes, target, ignore_index):
+    """(class numbers that are in range, mask of those that count or None)."""
     raw = target.detach()
     kept = None
     if raw.size and raw.device.type != "cpu":
@@ -115,9 +139,7 @@ def _picked(op, logp, target, axis, ignore_index):
             low, high = int(raw.min()), int(raw.max())
             if low < 0 or high >= classes:
                 raise IndexError(f"{op}: class number {low if low < 0 else high} is out of range for {classes} classes")
-    index = raw if raw.dtype is tx.int64 else raw.astype(tx.int64)
-    picked = tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
-    return picked, kept, index
+    return raw if raw.dtype is tx.int64 else raw.astype(tx.int64), kept
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
@@ -129,19 +151,24 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     """
     axis = _classes("nll_loss", input, target)
     _check_weight("nll_loss", weight, input.shape[axis])
-    return _nll("nll_loss", input, target, weight, ignore_index, reduction, axis, 0.0)
+    return _nll("nll_loss", input, None, target, weight, ignore_index, reduction, axis, 0.0)
 
 
-def _nll(op, logp, target, weight, ignore_index, reduction, axis, smoothing):
-    picked, kept, index = _picked(op, logp, target, axis, ignore_index)
-    loss = -picked
+def _nll(op, logp, logits, target, weight, ignore_index, reduction, axis, smoothing):
+    """From logp or, without smoothing, from logits."""
+    values = logits if logp is None else logp
+    index, kept = _index(op, values.shape[axis], target, ignore_index)
+    if logp is None:
+        loss = _class_loss(logits, index, axis)
+    else:
+        loss = -tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
     scale = None
     if weight is not None:
         scale = tx.take(weight, index.reshape((index.size,)), axis=0).reshape(index.shape)
         loss = loss * scale
     if kept is not None:
         loss = tx.where(kept, loss, 0.0)
-        scale = _core.cast(kept, logp.dtype) if scale is None else tx.where(kept, scale, 0.0)
+        scale = _core.cast(kept, values.dtype) if scale is None else tx.where(kept, scale, 0.0)
     if smoothing:
         classes = logp.shape[axis]
         spread = logp
@@ -188,8 +215,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
             return tx.sum(loss, dtype=loss.dtype) / float(max(loss.size, 1))
         return _reduced("cross_entropy", loss, reduction)
     _classes("cross_entropy", input, target)
-    logp = tx.log_softmax(input, axis=axis)
-    return _nll("cross_entropy", logp, target, weight, ignore_index, reduction, axis, float(label_smoothing))
+    logp = tx.log_softmax(input, axis=axis) if label_smoothing else None
+    return _nll("cross_entropy", logp, input, target, weight, ignore_index, reduction, axis, float(label_smoothing))
 
 
 # ---- probabilities ------------------------------------------------------------------------------
