@@ -66,7 +66,7 @@ static void txv_slot_back(txv_job *j, int which) { __atomic_store_n(&j->taken[wh
 
 static int txv_stop(txv_job *j)
 {
-    if (tx_cancel_requested())
+    if (tx_cancel_requested() || tx_poll_stop())
         __atomic_store_n(&j->failed, 2, __ATOMIC_RELAXED);
     return __atomic_load_n(&j->failed, __ATOMIC_RELAXED);
 }

@@ -100,25 +100,26 @@ def conv(int which, Tensor a, Tensor b, bias, tuple x_shape, tuple w_shape, tupl
     pc = out.st.ptr
     if out.numel == 0:
         return r
-    a.n.st.reading += 1
-    b.n.st.reading += 1
-    out.st.writing += 1
+    mark(a.n.st, 0, 1)
+    mark(b.n.st, 0, 1)
+    mark(out.st, 1, 1)
     try:
         with nogil:
+            tx_polls(1)
             if which == 0:
                 rc = tx_conv(TXV_FORWARD, &s, pa, pb, pc, pbias, gemm)
             elif which == 1:
                 rc = tx_conv(TXV_INPUT, &s, pc, pb, pa, pbias, gemm)
             else:
                 rc = tx_conv(TXV_WEIGHT, &s, pa, pc, pb, NULL, gemm)
+            tx_polls(0)
     finally:
-        a.n.st.reading -= 1
-        b.n.st.reading -= 1
-        out.st.writing -= 1
+        mark(a.n.st, 0, -1)
+        mark(b.n.st, 0, -1)
+        mark(out.st, 1, -1)
         wake_waiters()
     if rc == 1:
         raise oom_error(0, out.st.nbytes, "convolution workspace")
     if rc == 2:
-        PyErr_CheckSignals()
-        raise KeyboardInterrupt()
+        interrupted()
     return r

@@ -101,8 +101,9 @@ cdef class Recorder:
         self.events += 1
 
     def finish(self):
-        """Releases that are due are counted now."""
+        """Releases that are due are counted, and names that are due looked up, now."""
         drain()
+        record_names()
 
 
 # ---- who holds a storage ------------------------------------------------------------------------------

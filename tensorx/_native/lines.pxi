@@ -43,13 +43,13 @@ cdef int _line_source(Tensor x, str op) except -1:
 
 
 cdef int _read_begin(tx_node *n) noexcept:
-    n.st.reading += 1
+    mark(n.st, 0, 1)
     n.refs += 1
     return 0
 
 
 cdef int _read_end(tx_node *n) except -1:
-    n.st.reading -= 1
+    mark(n.st, 0, -1)
     node_unref(n)
     wake_waiters()
     return 0

@@ -80,12 +80,12 @@ def pooling(int which, Tensor x, tuple in_shape, tuple out_shape, tuple windows,
     if i is not None:
         j.index = <int64_t *>conv_bytes(i)
     if x.n.numel and out.numel:
-        x.n.st.reading += 1
-        out.st.writing += 1
+        mark(x.n.st, 0, 1)
+        mark(out.st, 1, 1)
         with nogil:
             tx_pooling(&j)
-        x.n.st.reading -= 1
-        out.st.writing -= 1
+        mark(x.n.st, 0, -1)
+        mark(out.st, 1, -1)
         wake_waiters()
     elif out.numel:
         write_value(r, 0, "pooling")
