@@ -1,6 +1,7 @@
 """Nothing hangs: Ctrl-C, fork, threads, exit, pools, other interpreters. What could hang runs in a child that is killed."""
 
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -54,6 +55,25 @@ assert tx.memory.stats()["live"] == before, tx.memory.stats()
         timeout=20,
     ).stdout
     assert out.split("\n")[:2] == ["interrupted True", "[[7000.0, 7000.0], [7000.0, 7000.0]]"]
+
+
+def test_ctrl_c_in_a_convolution(run_child):
+    out = run_child(
+        POKE + """
+x, w = tx.ones((8, 64, 128, 128)), tx.ones((128, 64, 5, 5))
+poke(0.3)
+began = time.monotonic()
+try:
+    for _ in range(20):
+        tx.nn.functional.conv2d(x, w)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 1.3)
+print(tx._core.held_storages(), tx.nn.functional.conv2d(x[:1, :, :8, :8], w)[0, 0, 0, 0].item())
+""",
+        timeout=20,
+        imports="import tensorx as tx\nimport tensorx.nn",
+    ).stdout
+    assert out.split("\n")[:2] == ["interrupted True", "0 1600.0"]
 
 
 def test_a_handler_that_raises_something_else(run_child):
@@ -500,6 +520,17 @@ def stress(device, seconds, count, seed=0):
 
 def test_sixteen_threads(device):
     stress(device, float(os.environ.get("TENSORX_STRESS_SECONDS", "3")), 16)
+
+
+def test_storages_are_marked_with_their_thread():
+    """A bare count would not be found by whoever waits: all marks go through one function."""
+    native = os.path.join(os.path.dirname(tx.__file__), "_native")
+    names = [n for n in (os.listdir(native) if os.path.isdir(native) else ()) if n.endswith(".pxi") and n != "threads.pxi"]
+    if not names:
+        pytest.skip("the sources are not installed")
+    for name in names:
+        with open(os.path.join(native, name)) as f:
+            assert not re.search(r"\.(reading|writing) [+-]=", f.read()), name
 
 
 # ---- the tests above would see a fault in locking --------------------------------------------------------------------
