@@ -58,10 +58,17 @@ cdef class Access:
     cdef tx_node *reads[72]
     cdef tx_node *dst
     cdef int nreads
-    cdef bint marked
+    cdef int kept                            # reads that stay marked until the end,
+    cdef bint dst_kept                       # and whether the destination does
 
     def __dealloc__(self):
         cdef int k
+        for k in range(self.kept):
+            mark(self.reads[k].st, 0, -1)
+        if self.dst_kept:
+            mark(self.dst.st, 1, -1)
+        if self.kept or self.dst_kept:
+            wake_waiters()
         for k in range(self.nreads):
             node_unref(self.reads[k])
         if self.dst != NULL:
@@ -85,6 +92,7 @@ cdef class Access:
         """Everything can be read, and the destination written, by this thread now."""
         cdef int k
         cdef bint again = True
+        cdef bint device = self.dst != NULL and self.dst.device != 0
         while again:
             again = False
             if self.dst != NULL:
@@ -99,10 +107,20 @@ cdef class Access:
                     again = True
                     break
         for k in range(self.nreads):
-            host_ready(self.reads[k])
-        if self.dst != NULL:
-            host_ready(self.dst)
-            host_writable(self.dst)
+            device = device or self.reads[k].device != 0
+        if device:
+            # others run while a device is waited for: from here to the end they find it marked
+            while self.kept < self.nreads:
+                mark(self.reads[self.kept].st, 0, 1)
+                self.kept += 1
+            if self.dst != NULL and not self.dst_kept:
+                mark(self.dst.st, 1, 1)
+                self.dst_kept = True
+            for k in range(self.nreads):
+                host_ready(self.reads[k])
+            if self.dst != NULL:
+                host_ready(self.dst)
+                host_writable(self.dst)
         return 0
 
     cdef void mark(self, int by) noexcept:
