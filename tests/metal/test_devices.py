@@ -169,7 +169,8 @@ def test_a_forked_child_gets_errors_and_the_parent_goes_on(run_child):
         import os
         x = tx.ones(1000, device="metal") * 2.0
         tx.eval(x)
-        pending = x + 1.0
+        with tx.deferred(True):
+            pending = x + 1.0
         c = tx.ones(10) + 1.0
         pid = os.fork()
         if pid == 0:
