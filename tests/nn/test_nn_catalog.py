@@ -63,7 +63,7 @@ def _compare(entry, device):
     rng = np.random.default_rng(0)
     loss = other_loss = None
     for a, b in zip(out, expected):
-        close(values(a), b.detach().numpy(), 2e-6, "forward")
+        close(values(a), b.detach().numpy(), 1e-6, "forward")
         weight = rng.normal(size=a.shape).astype("f")
         part, other_part = (a * tx.asarray(weight, device=device)).sum(), (b * torch.from_numpy(weight)).sum()
         loss, other_loss = (part, other_part) if loss is None else (loss + part, other_loss + other_part)
@@ -71,11 +71,11 @@ def _compare(entry, device):
         loss.backward(), other_loss.backward()
         for k, (a, b) in enumerate(zip(ours, theirs)):
             if b.requires_grad and b.grad is not None:
-                close(values(a.grad), b.grad.numpy(), 2e-5, f"gradient of input {k + 1}")
+                close(values(a.grad), b.grad.numpy(), 1e-5, f"gradient of input {k + 1}")
         for (name, p), q in zip(module.named_parameters(), other.parameters()):
-            close(values(p.grad), q.grad.numpy(), 2e-5, f"gradient of {name}")
+            close(values(p.grad), q.grad.numpy(), 1e-5, f"gradient of {name}")
     for (name, b), c in zip(module.named_buffers(), other.buffers()):
-        close(values(b), c.numpy(), 2e-6, f"buffer {name}")
+        close(values(b), c.numpy(), 1e-6, f"buffer {name}")
 
 
 @by_id
@@ -158,7 +158,7 @@ def test_state_dicts_go_both_ways_through_safetensors(entry, tmp_path):
     assert result.missing_keys == [] and result.unexpected_keys == []
     expected = flat(other(*(torch.from_numpy(np.array(a)) for a in inputs)))
     for a, b in zip(flat(module(*(tx.asarray(a) for a in inputs))), expected):
-        close(values(a), b.detach().numpy(), 2e-6, "loaded from PyTorch")
+        close(values(a), b.detach().numpy(), 1e-6, "loaded from PyTorch")
     tx.io.save_safetensors(module.state_dict(), first)
     fresh = entry.build_torch(torch).eval()
     fresh.load_state_dict(safetensors.torch.load_file(first))
