@@ -52,6 +52,16 @@ cdef extern from "Python.h":
     void PyErr_SetInterrupt()
 
 
+cdef void plan_indices(Plan *P) noexcept:
+    """Positions of the plan's values, written into them again: a program of another thread that reads
+    the same leaves may have been planned since, while Python code ran."""
+    cdef int i
+    for i in range(P.nleaf):
+        P.leaves[i].idx = i
+    for i in range(P.norder):
+        P.order[i].idx = i
+
+
 cdef int device_run(Plan *P) except -1:
     """Encodes a marked program, or computes it here where the device has no kernel."""
     cdef int i
@@ -66,6 +76,7 @@ cdef int device_run(Plan *P) except -1:
     if P.dst != NULL:
         host_writable(P.dst)
     P.rawhalf = P.norder == 1 and P.root.kind == TX_CAST and P.root.inp[0].dtype == P.root.dtype and tx_is_half(P.root.dtype)
+    plan_indices(P)
     plan_emit(P, False)
     with nogil:
         tx_run(&P.prog)
@@ -122,6 +133,7 @@ cdef list node_texts(Plan *P):
     cdef list nodes = []
     cdef tx_node *n
     cdef int i, k
+    plan_indices(P)
     for i in range(P.norder):
         n = P.order[i]
         nodes.append((n.kind, n.op, n.dtype, n.odtype, tuple([operand_text(P, n, k) for k in range(n.nin)])))
@@ -272,7 +284,18 @@ cdef int device_reduce(Plan *P, int red, tx_node *src, uint64_t axes, bint keepd
         shared = shared or tx_st_exports(q.st) > 0
         inputs.append((q.dtype, <uintptr_t>q.st.handle, q.offset, st))
     nodes = node_texts(P)
-    if not backend.can_reduce(red, nodes, src.dtype, odt):
+    root = src.idx
+    plan_mark(P, 1)                          # the backend's answer is Python: others may come in
+    try:
+        fits = backend.can_reduce(red, nodes, src.dtype, odt)
+    except:
+        plan_mark(P, -1)
+        plan_release(P)
+        raise
+    if not fits:
+        plan_mark(P, -1)
+        plan_release(P)
+        plan_indices(P)
         return ON_HOST
     for i in range(src.ndim):
         strides[i] = 1
@@ -290,14 +313,13 @@ cdef int device_reduce(Plan *P, int red, tx_node *src, uint64_t axes, bint keepd
             shape[nd] = src.shape[i]
             strides[nd] = strides[i]
             nd += 1
-    P.out[src.idx] = 0
-    plan_mark(P, 1)
+    P.out[root] = 0
     try:
         s = storage_try(src.device, <size_t>(kept * tx_item_size[odt]))
         if s != NULL:
             if g_recording:
                 record_alloc(s, RED_NAMES[red], "result of a reduction")
-            backend.reduce(red, dims, nkept, inputs, nodes, src.idx, odt, <uintptr_t>s.handle, shared)
+            backend.reduce(red, dims, nkept, inputs, nodes, root, odt, <uintptr_t>s.handle, shared)
     except:
         if s != NULL:
             tx_st_release(s)

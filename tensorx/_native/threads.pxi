@@ -28,12 +28,28 @@ cdef extern from *:
         PyGILState_Release(s);
         return bad;
     }
+    /* Only the main thread handles signals; others must not ask for the GIL, least of all
+     * daemons while the interpreter ends. */
+    static unsigned long tx_main_thread;
     static void tx_polls(int on) {
-        tx_poll_at = tx_now_us() + TX_POLL_US;
-        tx_poll_fn = on ? tx_poll_python : NULL;
+        if (on && PyThread_get_thread_ident() == tx_main_thread) {
+            tx_poll_at = tx_now_us() + TX_POLL_US;
+            tx_poll_fn = tx_poll_python;
+        } else {
+            tx_poll_fn = NULL;
+        }
     }
     """
     void tx_polls(int) nogil
+    unsigned long tx_main_thread
+
+
+cdef object _main_thread():
+    global tx_main_thread
+    import threading
+    tx_main_thread = threading.main_thread().ident
+
+_main_thread()
 
 
 cdef int interrupted() except -1:
@@ -279,10 +295,11 @@ def held_storages():
 cdef void child_after_fork() noexcept nogil:
     """In a forked child no other thread exists: what they were computing is lost, what they
     were reading is free, what they were writing is an error for whoever wants it."""
-    global g_nmarks
+    global g_nmarks, tx_main_thread
     cdef tx_node *n
     cdef int i, kept = 0
     cdef unsigned long me = PyThread_get_thread_ident()
+    tx_main_thread = me
     tx_wait_child()
     n = g_pending_head.pend_next
     while n != &g_pending_head:
