@@ -23,6 +23,11 @@ _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _OPAQUE = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType, types.FrameType, str, bytes, int, float, complex, type(None))
 
 
+def is_a(o, kinds):
+    """isinstance by the type itself: asking a foreign object for its ``__class__`` can run code of its own."""
+    return issubclass(type(o), kinds)
+
+
 class Holder:
     """One thing that holds a storage: ``kind``, ``name`` and ``where`` (file:line), readable as text."""
 
@@ -40,7 +45,7 @@ class Holder:
         return f"<{self}>"
 
     def __eq__(self, other):
-        return isinstance(other, Holder) and str(self) == str(other)
+        return is_a(other, Holder) and str(self) == str(other)
 
     def __hash__(self):
         return hash(str(self))
@@ -57,7 +62,7 @@ def assigned_line(code, name, lasti):
             line = ins.line_number
         elif started is not None and started is not True and started is not False:
             line = started
-        if ins.opname.startswith("STORE_") and (ins.argval == name or (isinstance(ins.argval, tuple) and name in ins.argval)):
+        if ins.opname.startswith("STORE_") and (ins.argval == name or (is_a(ins.argval, tuple) and name in ins.argval)):
             best = line
     return best
 
@@ -143,13 +148,13 @@ class Paths:
                     yield (lambda name, c=code, i=lasti, n=line: ("global", name, "", _place(c, name, i, n))), f.f_globals
                 continue
             yield (lambda name, c=code, i=lasti, n=line: ("local", name, f" of {c.co_name}", _place(c, name, i, n))), _locals(f)
-        generators = [o for o in gc.get_objects() if isinstance(o, types.GeneratorType | types.CoroutineType)]
+        generators = [o for o in gc.get_objects() if is_a(o, types.GeneratorType | types.CoroutineType)]
         for g in generators:
-            f = g.gi_frame if isinstance(g, types.GeneratorType) else g.cr_frame
+            f = g.gi_frame if is_a(g, types.GeneratorType) else g.cr_frame
             if f is not None and not f.f_code.co_filename.startswith(_OWN):
                 code, lasti, line = f.f_code, f.f_lasti, f.f_lineno
                 yield (lambda name, c=code, i=lasti, n=line: ("local", name, f" of generator {c.co_name}", _place(c, name, i, n))), _locals(f)
-        modules = [(n, m) for n, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)]
+        modules = [(n, m) for n, m in list(sys.modules.items()) if is_a(m, types.ModuleType)]
         tops = {f.f_globals.get("__name__"): f for f in frames() if f.f_code.co_name == "<module>"}
         user = [(n, m) for n, m in modules if _is_users(m)]
         for n, m in user + [p for p in modules if p not in user and not p[0].startswith("tensorx")]:
@@ -164,7 +169,7 @@ class Paths:
 
     def _reach(self, o, parent, label, queue):
         key = id(o)
-        if key in self.parent or key in self._skip or isinstance(o, _OPAQUE):
+        if key in self.parent or key in self._skip or is_a(o, _OPAQUE):
             return
         self.parent[key] = (parent, label, o)
         if self.until:
@@ -175,17 +180,17 @@ class Paths:
 
     def _spread(self, o, queue):
         kind = type(o)
-        if kind is dict or isinstance(o, dict):
+        if kind is dict or is_a(o, dict):
             for k, v in list(o.items()):
                 self._reach(v, o, f"[{_short(k)}]", queue)
                 self._reach(k, o, ".keys()", queue)
-        elif isinstance(o, list | tuple):
+        elif is_a(o, list | tuple):
             for i, v in enumerate(list(o)):
                 self._reach(v, o, f"[{i}]", queue)
-        elif isinstance(o, set | frozenset | collections.deque):
+        elif is_a(o, set | frozenset | collections.deque):
             for v in list(o):
-                self._reach(v, o, "{...}" if not isinstance(o, collections.deque) else "[...]", queue)
-        elif isinstance(o, types.FunctionType):
+                self._reach(v, o, "{...}" if not is_a(o, collections.deque) else "[...]", queue)
+        elif is_a(o, types.FunctionType):
             for name, cell in zip(o.__code__.co_freevars, o.__closure__ or ()):
                 try:
                     self._reach(cell.cell_contents, o, f".{name} (closure)", queue)
@@ -193,12 +198,12 @@ class Paths:
                     continue
             for v in o.__defaults__ or ():
                 self._reach(v, o, " (default argument)", queue)
-        elif isinstance(o, types.MethodType):
+        elif is_a(o, types.MethodType):
             self._reach(o.__self__, o, ".__self__", queue)
-        elif isinstance(o, Tensor):
+        elif is_a(o, Tensor):
             for v in gc.get_referents(o):
-                self._reach(v, o, ".grad" if isinstance(v, Tensor) else " -> its graph", queue)
-        elif isinstance(o, Meta | Node):
+                self._reach(v, o, ".grad" if is_a(v, Tensor) else " -> its graph", queue)
+        elif is_a(o, Meta | Node):
             for v in gc.get_referents(o):
                 self._reach(v, o, "", queue)
         else:
@@ -209,7 +214,7 @@ class Paths:
                 for k, v in list(own.items()):
                     self._reach(v, o, f".{k}", queue)
             for v in gc.get_referents(o):
-                if not isinstance(v, _OPAQUE) and v is not own:
+                if not is_a(v, _OPAQUE) and v is not own:
                     self._reach(v, o, " -> ", queue)
 
     def of(self, o):
@@ -253,13 +258,13 @@ def _place_in_source(file, name):
             tree = ast.parse(f.read())
     except (OSError, SyntaxError, ValueError):
         return None
-    lines = [n.lineno for top in tree.body if not isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-             for n in ast.walk(top) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]  # fmt: skip
+    lines = [n.lineno for top in tree.body if not is_a(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+             for n in ast.walk(top) if is_a(n, ast.Name) and n.id == name and is_a(n.ctx, ast.Store)]  # fmt: skip
     return f"{file}:{max(lines)}" if lines else None
 
 
 def _short(k):
-    text = repr(k) if isinstance(k, str | int | float | bytes | bool | tuple) and "Tensor" not in type(k).__name__ else f"a {type(k).__name__}"
+    text = repr(k) if is_a(k, str | int | float | bytes | bool | tuple) and "Tensor" not in type(k).__name__ else f"a {type(k).__name__}"
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -289,7 +294,7 @@ def holders(x):
     """
     from tensorx.autograd.tape import site_text
 
-    if not isinstance(x, Tensor):
+    if not is_a(x, Tensor):
         raise TypeError(f"holders: takes a tensor, got {type(x).__name__}")
     facts = _core.storage_facts(x)
     mine = handles_of(facts["serial"])
@@ -313,9 +318,9 @@ def _name_handles(mine, facts):
         named.add(id(value))
         out.append(holder)
     refs = gc.get_referrers(*mine) if mine else []
-    rest = [r for r in refs if r is not mine and r is not ids and not isinstance(r, types.FrameType)]
+    rest = [r for r in refs if r is not mine and r is not ids and not is_a(r, types.FrameType)]
     tops = {id(f.f_globals) for f in frames()}
-    rest = [r for r in rest if id(r) not in tops and not (isinstance(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
+    rest = [r for r in rest if id(r) not in tops and not (is_a(r, dict) and r.get("__name__") in sys.modules and vars(sys.modules[r["__name__"]]) is r)]
     exported = facts["exports"] > 0
     if rest or exported or len(named) < len(mine):
         owners = [_dict_owner(r) or r for r in rest]
@@ -325,9 +330,9 @@ def _name_handles(mine, facts):
             for label, value in _slots_of(r, ids):
                 path = paths.of(owner)
                 if path is None:
-                    if isinstance(r, Meta | Node) or type(r).__module__.startswith("tensorx") or isinstance(r, types.CellType | memoryview):
+                    if is_a(r, Meta | Node) or type(r).__module__.startswith("tensorx") or is_a(r, types.CellType | memoryview):
                         continue
-                    if isinstance(r, dict | tuple):  # of the interpreter's own: calls, locals
+                    if is_a(r, dict | tuple):  # of the interpreter's own: calls, locals
                         continue
                     out.append(Holder("item", f"of a {type(owner).__name__} that no name leads to"))
                     continue
@@ -348,11 +353,11 @@ def _name_handles(mine, facts):
 
 def _slots_of(r, ids):
     """(label, tensor) of the places of a referrer that hold one of the handles."""
-    if isinstance(r, dict):
+    if is_a(r, dict):
         return [(f"[{_short(k)}]", v) for k, v in list(r.items()) if id(v) in ids]
-    if isinstance(r, list | tuple | collections.deque):
+    if is_a(r, list | tuple | collections.deque):
         return [(f"[{i}]", v) for i, v in enumerate(list(r)) if id(v) in ids]
-    if isinstance(r, set | frozenset):
+    if is_a(r, set | frozenset):
         return [("{...}", v) for v in list(r) if id(v) in ids]
     own = getattr(r, "__dict__", None)
     if type(own) is dict:
@@ -362,7 +367,7 @@ def _slots_of(r, ids):
 
 def _dict_owner(d):
     """The object whose __dict__ this is, or None."""
-    if isinstance(d, dict):
+    if is_a(d, dict):
         for r in gc.get_referrers(d):
             if getattr(r, "__dict__", None) is d:
                 return r

@@ -12,7 +12,7 @@ import sys
 from tensorx import _core
 from tensorx._core import Node, Saved, Tensor
 from tensorx.autograd.tape import site_text
-from tensorx.holders import Paths, names_of
+from tensorx.holders import Paths, is_a, names_of
 
 _SHARED = re.compile(r"shared by: .*|exported to .*")
 
@@ -420,8 +420,8 @@ def leaks(before):
         leak.count += 1
         if best is not None and not leak.example:
             leak.example = best[1] + best[2][best[2].find(" -> ") :] if " -> " in best[2] else best[1]
-        node = next((o for o in reversed(paths.containers(best[4])) if isinstance(o, Node)), None) if best is not None else None
-        if node is not None and not isinstance(best[4], Tensor):
+        node = next((o for o in reversed(paths.containers(best[4])) if is_a(o, Node)), None) if best is not None else None
+        if node is not None and not is_a(best[4], Tensor):
             leak.made[f"kept for the gradient of {node.name} at {site_text(node.site)}"] += 1
         if token is not None:
             leak.made[f"made by {token.op} at {site_text(token.site)}"] += 1
@@ -430,8 +430,8 @@ def leaks(before):
 
 
 def _describe(o):
-    if isinstance(o, Tensor):
+    if is_a(o, Tensor):
         return f"a tensor of shape {o.shape}"
-    if hasattr(o, "__len__") and isinstance(o, list | tuple | dict | set | collections.deque):
+    if is_a(o, list | tuple | dict | set | collections.deque):
         return f"a {type(o).__name__} of {len(o)}"
     return f"a {type(o).__name__}"

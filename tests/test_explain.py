@@ -382,3 +382,17 @@ def test_no_leaks():
     del x
     gc.collect()
     assert str(tx.memory.leaks(before)) == "no leaks: nothing is alive that was not before"
+
+
+def test_foreign_objects_run_no_code_of_theirs():
+    class Touchy:
+        @property
+        def __class__(self):
+            raise RuntimeError("asked for its class")
+
+    touchy = Touchy()
+    before = tx.memory.snapshot()
+    x = tx.ones(1000)
+    assert any("x" in str(h) for h in tx.memory.holders(x))
+    assert tx.memory.leaks(before) is not None
+    del touchy
