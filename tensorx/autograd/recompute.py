@@ -16,13 +16,17 @@ _states = []
 
 def preserve_state(get, set):
     """Registers state that functions may change, such as that of a random generator: ``get()`` is called before a
-    checkpointed function runs, and when it runs again ``set(state)`` gives it what it had the first time, and back.
+    checkpointed function runs, and when it runs again ``set(state)`` gives it what it had the first time, and back. Returns a function that takes
+    the registration back.
 
     >>> import tensorx as tx
     >>> counter = [0]
-    >>> tx.autograd.preserve_state(lambda: counter[0], lambda state: counter.__setitem__(0, state))
+    >>> forget = tx.autograd.preserve_state(lambda: counter[0], lambda state: counter.__setitem__(0, state))
+    >>> forget()
     """
-    _states.append((get, set))
+    pair = (get, set)
+    _states.append(pair)
+    return lambda: _states.remove(pair)
 
 
 class _Region:
