@@ -398,7 +398,7 @@ def leaks(before):
     everyone = {id(o) for objects in keepers.values() for o in objects}
     paths = Paths((keepers, new, now, now.storages, before, before.storages, *keepers.values()), everyone) if new else None
     groups: dict = {}
-    for serial in new:
+    for serial in sorted(new, key=lambda s: (-now.storages[s][0], s)):  # the largest gives the example
         nbytes, _, token = now.storages[serial]
         best = None
         for o in keepers[serial]:
