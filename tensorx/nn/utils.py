@@ -17,37 +17,60 @@ __all__ = [
 
 def _gradients(parameters):
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [p for p in parameters if p.grad is not None]
+    return [(p, p.grad) for p in parameters if p.grad is not None]
+
+
+def _wide(t):
+    """t in a dtype in which the norm of many elements fits."""
+    return t.astype(tx.float32) if t.dtype in (tx.float16, tx.bfloat16) else t
+
+
+def _refuse_nonfinite(op, total, pairs):
+    if not math.isfinite(total.item()):
+        bad = [f"parameter {k} {p.shape}" for k, (p, g) in enumerate(pairs) if not bool(tx.all(tx.isfinite(g)))]
+        raise GradientError(
+            f"{op}: the norm of the gradients is {total.item()}, so they cannot be clipped ({', '.join(bad[:6]) or 'their sum overflows'} not finite); "
+            "nothing was changed. error_if_nonfinite=False scales them all the same"
+        )
 
 
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """The norm of all elements of several tensors together, as a 0-d tensor on the device of the first."""
+    """The norm of all elements of several tensors together, as a 0-d tensor on the device of the first; nothing is waited for.
+
+    norm_type: a number, or inf for the largest magnitude. Halves are added in float32. GradientError where the norm is not
+    finite and error_if_nonfinite is set.
+
+    >>> import tensorx as tx
+    >>> tx.nn.utils.get_total_norm([tx.asarray([3.0]), tx.asarray([4.0])]).item()
+    5.0
+    """
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not tensors:
-        return tx.asarray(0.0)
-    p = float(norm_type)
-    first = tensors[0].device
-    norms = [tx.norm(t.detach(), ord=p) for t in tensors]
-    norms = [n if n.device is first else n.to(first) for n in norms]
-    total = tx.norm(tx.stack([n if n.dtype is norms[0].dtype else n.astype(norms[0].dtype) for n in norms]), ord=p)
-    if error_if_nonfinite and not math.isfinite(total.item()):
-        raise GradientError(f"get_total_norm: the norm of the gradients is {total.item()}; some of them are not finite")
+    with tx.no_grad():
+        norms = [tx.norm(_wide(t.detach()), ord=float(norm_type)) for t in tensors if t.size]
+        if not norms:
+            return tx.asarray(0.0, device=tensors[0].device if tensors else None)
+        first = norms[0]
+        norms = [n if n.device is first.device else n.to(first.device) for n in norms]
+        total = tx.norm(tx.stack([n if n.dtype is first.dtype else n.astype(first.dtype) for n in norms]), ord=float(norm_type))
+    if error_if_nonfinite:
+        _refuse_nonfinite("get_total_norm", total, [(t, t) for t in tensors])
     return total
 
 
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients, in place, as if their norm total_norm were at most max_norm."""
     with tx.no_grad():
-        for p in _gradients(parameters):
+        for _, g in _gradients(parameters):
             scale = tx.clamp_max(max_norm / (total_norm + 1e-6), 1.0)
-            scale = scale if scale.device is p.grad.device else scale.to(p.grad.device)
-            p.grad.mul_(scale if scale.dtype is p.grad.dtype else scale.astype(p.grad.dtype))
+            scale = scale if scale.device is g.device else scale.to(g.device)
+            g.mul_(scale)                    # (a scale in float32 is not rounded to the gradients' half precision first)
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """Scales the gradients, in place, so that their norm together is at most max_norm; returns the norm before.
+    """Scales the gradients, in place, so that their norm together is at most max_norm; returns the norm before, a 0-d tensor.
 
-    GradientError names a norm that is not finite, where error_if_nonfinite is set.
+    Where it is not finite: with error_if_nonfinite a GradientError that names the parameters, and no gradient is changed; else
+    the gradients are scaled by 0 or NaN (infinite ones become NaN, the others 0), and the norm that is returned says so.
 
     >>> import tensorx as tx
     >>> w = tx.nn.Parameter([3.0, 4.0])
@@ -57,8 +80,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     ('10.0', [0.6, 0.8])
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    with tx.no_grad():
-        total = get_total_norm([p.grad for p in _gradients(parameters)], norm_type, error_if_nonfinite)
+    pairs = _gradients(parameters)
+    total = get_total_norm([g for _, g in pairs], norm_type)
+    if error_if_nonfinite:
+        _refuse_nonfinite("clip_grad_norm_", total, pairs)
     clip_grads_with_norm_(parameters, float(max_norm), total)
     return total
 
@@ -66,8 +91,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 def clip_grad_value_(parameters, clip_value, foreach=None):
     """Limits each element of the gradients, in place, to the range from -clip_value to clip_value."""
     with tx.no_grad():
-        for p in _gradients(parameters):
-            p.grad.copy_(tx.clip(p.grad, -float(clip_value), float(clip_value)))
+        for _, g in _gradients(parameters):
+            g.clip_(-float(clip_value), float(clip_value))
 
 
 def parameters_to_vector(parameters):

@@ -15,11 +15,11 @@
 from __future__ import annotations
 
 import tensorx.optim.lr_scheduler as lr_scheduler
+from tensorx.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tensorx.optim.adadelta import Adadelta
 from tensorx.optim.adagrad import Adagrad
 from tensorx.optim.adam import Adam, AdamW
 from tensorx.optim.adamax import Adamax
-from tensorx.optim.clipping import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tensorx.optim.lbfgs import LBFGS
 from tensorx.optim.lion import Lion
 from tensorx.optim.nadam import NAdam

@@ -9,8 +9,8 @@ from tensorx import _core
 from tensorx._core import Tensor
 from tensorx.autograd.modes import no_grad
 from tensorx.errors import GradientError
+from tensorx.nn.utils import clip_grad_norm_
 from tensorx.ops import elementwise, reduce
-from tensorx.optim.clipping import clip_grad_norm_
 from tensorx.optim.lr_scheduler import ReduceLROnPlateau
 from tensorx.random import default_generator
 from tensorx.train import progress as _progress

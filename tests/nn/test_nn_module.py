@@ -309,3 +309,12 @@ def test_weight_norm():
     assert net.weight_g.grad is not None and net.weight_v.grad is not None
     nn.utils.remove_weight_norm(net)
     assert sorted(net.state_dict()) == ["bias", "weight"] and np.allclose(net(x).tolist(), before, atol=1e-6)
+
+
+def test_clipping_of_half_precision_gradients_does_not_overflow(device):
+    p = tx.zeros(400, dtype=tx.float16, device=device).requires_grad_()
+    p.grad = tx.full(400, 1e4, dtype=tx.float16, device=device)
+    norm = nn.utils.clip_grad_norm_([p], 1.0)
+    assert norm.item() == pytest.approx(2e5, rel=1e-3)
+    assert p.grad.tolist() == pytest.approx([0.05] * 400, rel=1e-3)
+    assert nn.utils.clip_grad_norm_ is tx.optim.clip_grad_norm_
