@@ -76,6 +76,31 @@ print(tx._core.held_storages(), tx.nn.functional.conv2d(x[:1, :, :8, :8], w)[0, 
     assert out.split("\n")[:2] == ["interrupted True", "0 1600.0"]
 
 
+def test_ctrl_c_in_a_sort(run_child):
+    """It ends between two lines or two digits, long before the sort would."""
+    out = run_child(
+        POKE + """
+x = tx.rand(5_000, 10_000)
+tx.sort(x, axis=1)
+began = time.monotonic()
+tx.sort(x, axis=1)
+whole = time.monotonic() - began
+before = tx.memory.stats()["live"]
+poke(0.1 * whole)
+began = time.monotonic()
+try:
+    tx.sort(x, axis=1)
+    tx.sort(x, axis=1)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 0.75 * whole)
+assert tx._core.held_storages() == 0 and tx.memory.stats()["live"] == before
+print(tx.sort(tx.asarray([3, 1, 2])).tolist())
+""",
+        timeout=30,
+    ).stdout
+    assert out.split("\n")[:2] == ["interrupted True", "[1, 2, 3]"]
+
+
 def test_a_handler_that_raises_something_else(run_child):
     out = run_child(
         POKE + """

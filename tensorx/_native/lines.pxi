@@ -12,6 +12,7 @@ cdef extern from "sort.h" nogil:
         int64_t out_strides[64]
         char *scratch
         int64_t scratch_each
+        int32_t stopped
     int64_t tx_sort_scratch(tx_sort_job *)
     void tx_sort_run(tx_sort_job *)
 
@@ -38,7 +39,6 @@ SCAN_LINEAR = TX_SCAN_LINEAR
 cdef int _line_source(Tensor x, str op) except -1:
     ensure(x.n)
     host_ready(x.n)
-    wait_storage(x.n.st)
     return 0
 
 
@@ -116,15 +116,19 @@ def sort_lines(Tensor x, int axis, bint descending, bint values, bint order):
         job.chunks = 1
         job.scratch = <char *>tx_scratch_alloc(<size_t>job.scratch_each)
     if job.scratch == NULL:
-        raise OutOfMemoryError(f"sort: no memory for a workspace of {job.scratch_each} bytes")
+        raise oom_error(0, <size_t>job.scratch_each, "sort workspace")
     _read_begin(src)
     if lines * job.n < 2000:
         tx_sort_run(&job)
     else:
         with nogil:
+            tx_polls(1)
             tx_sort_run(&job)
+            tx_polls(0)
     tx_scratch_free(job.scratch, <size_t>(job.scratch_each * job.chunks))
     _read_end(src)
+    if job.stopped:
+        interrupted()
     return v, o
 
 

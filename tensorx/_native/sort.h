@@ -7,6 +7,7 @@
 #define TX_SORT_H
 
 #include "kernel_abi.h"
+#include "pool.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,15 @@ typedef struct tx_sort_job {
     int64_t shape[64], src_strides[64], out_strides[64]; /* of the other axes */
     char *scratch;                      /* `chunks` times tx_sort_scratch bytes */
     int64_t scratch_each;
+    int32_t stopped;                    /* a signal came: the results are of no use */
 } tx_sort_job;
+
+static int tx_sort_stop(const tx_sort_job *j)
+{
+    int32_t *stopped = &((tx_sort_job *)j)->stopped;
+    if (tx_cancel_requested() || tx_poll_stop()) __atomic_store_n(stopped, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(stopped, __ATOMIC_RELAXED);
+}
 
 enum { TX_SORT_INSERTION = 16, TX_SORT_MERGE = 512 };
 
@@ -83,7 +92,7 @@ static void tx_sort_chunk(void *ctx, int64_t chunk)
     const tx_sort_job *j = (const tx_sort_job *)ctx;
     char *work = j->scratch + chunk * j->scratch_each;
     int64_t first = j->lines * chunk / j->chunks, last = j->lines * (chunk + 1) / j->chunks;
-    for (int64_t line = first; line < last; line++) {
+    for (int64_t line = first; line < last && !tx_sort_stop(j); line++) {
         int64_t rest = line, from = 0, to = 0;
         for (int d = j->nd - 1; d >= 0; d--) {
             int64_t i = rest % j->shape[d];

@@ -122,7 +122,7 @@ static void N(tx_sort_merge)(int64_t m, KEY **key, AT **at, KEY *spare, AT *spar
     *at = a;
 }
 
-static void N(tx_sort_radix)(int64_t m, int bits, KEY **key, AT **at, KEY *spare, AT *spare_at)
+static void N(tx_sort_radix)(const tx_sort_job *j, int64_t m, int bits, KEY **key, AT **at, KEY *spare, AT *spare_at)
 {
     enum { DIGITS = (int)sizeof(KEY) };
     int64_t count[DIGITS][256];
@@ -134,7 +134,7 @@ static void N(tx_sort_radix)(int64_t m, int bits, KEY **key, AT **at, KEY *spare
         KEY x = k[i];
         for (int d = 0; d < DIGITS; d++) count[d][(x >> (8 * d)) & 255]++;
     }
-    for (int d = 0; d < digits; d++) {
+    for (int d = 0; d < digits && !tx_sort_stop(j); d++) {
         int64_t *c = count[d], sum = 0;
         if (c[(k[0] >> (8 * d)) & 255] == m) continue; /* one digit throughout */
         for (int v = 0; v < 256; v++) {
@@ -208,7 +208,7 @@ static void N(tx_sort_line)(const tx_sort_job *j, const char *src, char *values,
         m = N(tx_sort_keys)(j, src, key, at, &odd);
     }
     if (m < TX_SORT_MERGE) N(tx_sort_merge)(m, &key, &at, spare, spare_at);
-    else N(tx_sort_radix)(m, tx_sort_key_bits(j->isz), &key, &at, spare, spare_at);
+    else N(tx_sort_radix)(j, m, tx_sort_key_bits(j->isz), &key, &at, spare, spare_at);
     if (!at) {
         N(tx_sort_back)(j, key, values);
         return;
