@@ -10,6 +10,7 @@ The queue is opened at the first use, so that listing devices costs nothing.
 from __future__ import annotations
 
 import collections
+import itertools
 import threading
 from typing import Any
 
@@ -179,28 +180,22 @@ class Backend:
     def _program(self, inputs, nodes):
         """(operands, instructions, register of each node, label), or None where there is no kernel."""
         operands: list[Any] = list(inputs)
-        scalars: dict[tuple, int] = {}
-        count = len(operands)
-        plan = []
+        # every number has a word of its own, so that the kernel does not depend on which numbers happen to be equal
+        scalars = itertools.count(len(operands))
         for kind, op, dtype, odtype, sources in nodes:
             if kind == EW:
                 if not codegen.supported(OPS[op], NAMES[odtype]):
                     return None
             elif kind == CAST and not codegen.supported("cast", NAMES[sources[0][2]], NAMES[dtype]):
                 return None
-            for what, value, code in sources:
-                if what == "const" and (key := (code, repr(value))) not in scalars:
-                    scalars[key] = count
-                    count += 1
-                    operands.append(Scalar(value, NAMES[code]))
-            plan.append((kind, op, dtype, odtype, sources))
+            operands += [Scalar(value, NAMES[code]) for what, value, code in sources if what == "const"]
+        count = len(operands)
         registers: list[int] = []
         instrs: list[Instr] = []
         names = []
-        for kind, op, dtype, odtype, sources in plan:
+        for kind, op, dtype, odtype, sources in nodes:
             srcs = tuple(
-                scalars[code, repr(value)] if what == "const" else value if what == "in" else registers[value]
-                for what, value, code in sources
+                next(scalars) if what == "const" else value if what == "in" else registers[value] for what, value, _ in sources
             )
             if kind == EW:
                 instrs.append(Instr(OPS[op], NAMES[odtype], count, srcs))
