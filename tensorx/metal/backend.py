@@ -18,7 +18,7 @@ from tensorx import _core
 from tensorx.errors import OutOfMemoryError
 from tensorx.ops import table
 
-from . import codegen, indexing, launch, picking, products, reductions, rows, steps
+from . import codegen, indexing, launch, picking, products, random, reductions, rows
 from .bridge import READ, WRITE, DeviceInfo, Instance
 from .codegen import FLOATS, Instr
 from .launch import Array, Scalar
@@ -349,7 +349,7 @@ class Backend:
     def random(self, leaf, kind: str, seed: int, stream: int, first: int) -> None:
         """Words ``first``, ``first + 1``, ... of a Philox stream, or uniform numbers of them."""
         self.inst.forget()
-        self._after(steps.random(self.inst, self._array(leaf), seed, stream, first, kind), leaf)
+        self._after(random.random(self.inst, self._array(leaf), seed, stream, first, kind), leaf)
 
 
 def _broadcast(a: Array, batch: tuple[int, ...]) -> Array:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorx.metal import codegen, indexing, products, reductions, rows, sorting, steps
+from tensorx.metal import codegen, indexing, products, random, reductions, rows, sorting
 from tensorx.metal.codegen import INDEX, LINEAR, ONE, SCALAR, STRIDED, Instr, Operand, Program
 from tensorx.ops import rowlang, table
 
@@ -70,9 +70,7 @@ def family_texts():
                                                     False, 16, 2, 16, True)  # fmt: skip
             for norm, grouped in itertools.product((False, True), repeat=2):
                 yield f"rows-{dtype}-{norm}-{grouped}", rows._text(dtype, dtype, dtype, norm, grouped)
-            for which in ("sgd", "adam"):
-                yield f"{which}-{dtype}", steps._optimizer_text(which, dtype, dtype)
-            yield f"uniform-{dtype}", steps._random_text(dtype, "uniform")
+            yield f"uniform-{dtype}", random._random_text(dtype, "uniform")
         for which, index in itertools.product(("gather", "scatter", "accumulate", "compact"), ("int32", "int64")):
             yield f"{which}-{dtype}-{index}", indexing._text(dtype, index, which)
         if dtype != "complex64":
@@ -81,7 +79,7 @@ def family_texts():
         for op in sorting.SCANS:
             if dtype != "complex64" or op in ("sum", "prod"):
                 yield f"scan-{op}-{dtype}", sorting._scan_text(op, dtype, reductions.result_dtype(op, dtype), True)
-    yield "bits", steps._random_text("uint32", "bits")
+    yield "bits", random._random_text("uint32", "bits")
 
 
 GROUPS = {"rows": row_texts, "casts": cast_texts, "layouts": layout_texts, "reductions": reduction_texts,

@@ -122,6 +122,33 @@ def test_a_step_of_modules_and_adam_is_one_command_buffer_and_waits_once():
     assert tx.metal.stats()["host_ops"] == before and np.isfinite(losses).all()
 
 
+@pytest.mark.parametrize("name, options", [
+    ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {}), ("Adam", {"amsgrad": True}),
+    ("AdamW", {}), ("RMSprop", {"momentum": 0.5}), ("Adagrad", {}), ("Lion", {}),
+], ids=str)  # fmt: skip
+def test_an_optimizer_step_is_one_dispatch_per_parameter_in_place(name, options):
+    rng = np.random.default_rng(4)
+    values = [rng.normal(size=s).astype(np.float32) for s in ((50, 20), (20,))]
+    grads = [[rng.normal(size=v.shape).astype(np.float32) for v in values] for _ in range(4)]
+
+    def run(device):
+        with tx.device(device):
+            p = [tx.asarray(v).requires_grad_() for v in values]
+            optimizer = getattr(tx.optim, name)(p, lr=0.1, **options)
+            for k, g in enumerate(grads):
+                for q, v in zip(p, g):
+                    q.grad = tx.asarray(v)
+                optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+                with counted() as c, tx.memory.measure() as m:
+                    optimizer.step()
+                if device == "metal" and k > 1:  # SGD's first step begins the velocity, so its second is the first of its kind
+                    assert (c.dispatches, c.compiled) == (2, 0) and m.bytes == 0
+            return [q.detach().numpy() for q in p]
+
+    for ours, cpu in zip(run("metal"), run("cpu")):
+        np.testing.assert_allclose(ours, cpu, rtol=2e-6, atol=1e-6)
+
+
 def test_numbers_that_happen_to_be_equal_compile_nothing_new():
     x = tx.asarray(np.linspace(-2, 2, 1000, dtype=np.float32))
     for k, (a, b, c) in enumerate(((0.5, 0.25, 3.0), (0.5, 0.5, 3.0), (0.5, 0.5, 0.5), (0.25, 0.5, 0.25))):
