@@ -67,7 +67,8 @@ class SGD(Optimizer):
             g = g + p * group["weight_decay"]
         if mu == 0:
             return p - g * group["lr"], {}
-        # positive(): a value of its own where the velocity starts as the gradient
-        u = g.positive() if self._first else s["momentum_buffer"] * mu + g * (1 - group["dampening"])
+        # the velocity starts as the gradient: with the numbers of the first step, not a formula (and a kernel) of its own
+        kept, taken = (0.0, 1.0) if self._first else (mu, 1 - group["dampening"])
+        u = s["momentum_buffer"] * kept + g * taken
         d = g + u * mu if group["nesterov"] else u
         return p - d * group["lr"], {"momentum_buffer": u}
