@@ -261,10 +261,6 @@ def _fill(op, kind, x, generator, **how):
     state = (default_generator if generator is None else generator)._state
     words = _core.random_words(kind, x.dtype, how.get("range", 0)) * (x.size + x.size % 2)
     seed, stream, first = state.take(words)
-    if kind == "uniform" and x.device.type != "cpu" and x.dtype is dtypes.float32 and (how["a"], how["b"]) != (0.0, 1.0):
-        # by the device's kernel, then in the same steps as on the CPU
-        _core.random_fill(x, kind, seed, stream, first, top=1.0, op=op)
-        return x.copy_(elementwise.minimum(x * how["b"] + how["a"], how["top"])) if x.size else x
     if x.size:
         _core.random_fill(x, kind, seed, stream, first, op=op, **how)
     return x
@@ -320,6 +316,15 @@ def _scaled(x, loc, scale, dtype):
     elif loc != 0.0:
         x = x + loc
     return _as(x, dtype)
+
+
+def _placed(op, x, dtype, device):
+    """What was made on the CPU, as a dtype on a device; counted there."""
+    x = _as(x, dtype)
+    if x.device is device:
+        return x
+    _core.count_on_host(device.number, op)
+    return x.to(device)
 
 
 def _own(generator):
@@ -429,11 +434,6 @@ def randn(*shape, dtype=None, device=None, generator=None):
     return normal(0.0, 1.0, _sizes(shape), dtype=dtype, device=device, generator=generator)
 
 
-def _placed(x, dtype, device):
-    x = _as(x, dtype)
-    return x if x.device is device else x.to(device)
-
-
 # ---- integers and order -------------------------------------------------------------------------------
 
 
@@ -475,9 +475,10 @@ def randint(low, high=None, shape=(), *, dtype=None, device=None, generator=None
     return integers(low, high, shape, dtype=dtype, device=device, generator=generator)
 
 
-def _order(op, n, generator):
+def _order(n, generator, device):
+    """0 .. n - 1 in random order, by exchanges that depend on one another: on the CPU, whatever the device."""
     state = (default_generator if generator is None else generator)._state
-    return _core.permutation(n, *state.take((2 * n + 511) // 512 * 512))
+    return _placed("permutation", _core.permutation(n, *state.take((2 * n + 511) // 512 * 512)), dtypes.int64, device)
 
 
 def permutation(x, /, *, axis=0, device=None, generator=None):
@@ -489,14 +490,11 @@ def permutation(x, /, *, axis=0, device=None, generator=None):
     """
     if isinstance(x, _core.Tensor) and x.ndim:
         a = axis_of("permutation", axis, x.ndim)
-        order = _order("permutation", x.shape[a], generator)
-        return take(x, order if x.device.type == "cpu" else order.to(x.device), axis=a)
+        return take(x, _order(x.shape[a], generator, x.device), axis=a)
     n = operator.index(x)
     if n < 0:
         raise ValueError(f"permutation: the number of elements must not be negative, got {n}")
-    place = _place(device, generator or default_generator)
-    out = _order("permutation", n, generator)
-    return out if place is out.device else out.to(place)
+    return _order(n, generator, _place(device, generator or default_generator))
 
 
 def randperm(n, /, *, dtype=None, device=None, generator=None):
@@ -545,21 +543,19 @@ def choice(a, shape=(), *, replace=True, p=None, axis=0, device=None, generator=
     k = _numel(shape)
     if n <= 0 and k:
         raise ValueError("choice: there is nothing to choose from")
+    place = a.device if whole else _place(device, generator or default_generator)
     if p is not None:
-        weights = p if isinstance(p, _core.Tensor) else creation.asarray(p, dtype=dtypes.float64)
+        weights = p.to("cpu", copy=False) if isinstance(p, _core.Tensor) else creation.asarray(p, dtype=dtypes.float64, device="cpu")
         if weights.shape != (n,):
             raise ShapeError(f"choice: p must have shape ({n},), got {weights.shape}")
-        picked = multinomial(weights.to("cpu", copy=False), k, replacement=replace, generator=generator)
+        picked = _placed("choice", multinomial(weights, k, replacement=replace, generator=generator), dtypes.int64, place)
     elif replace:
-        picked = integers(0, max(n, 1), k, device="cpu", generator=generator)
+        picked = integers(0, max(n, 1), k, device=place, generator=generator)
     else:
         if k > n:
             raise ValueError(f"choice: {k} of {n} elements cannot be drawn without replacement")
-        picked = _order("choice", n, generator)[:k].copy()
+        picked = _placed("permutation", _order(n, generator, _device("cpu"))[:k].copy(), dtypes.int64, place)
     picked = picked.reshape(shape)
-    place = a.device if whole else _place(device, generator or default_generator)
-    if place is not picked.device:
-        picked = picked.to(place)
     return take(a, picked, axis=axis) if whole else picked
 
 
@@ -604,11 +600,15 @@ def dropout_mask(shape, p, *, dtype=None, device=None, generator=None):
 # ---- in place ---------------------------------------------------------------------------------------------------
 
 
-def _write(op, x, make, kind=None, generator=None, **how):
-    """Fills x: directly where it is dense and nobody wants its history, else through a tensor of its own."""
-    if kind is not None and not _core.recording((x,)) and x.is_contiguous():
-        _core.prepare_write(x, op)
-        return _fill(op, kind, x, generator, **how)
+def _write(op, x, make, kind, generator, **how):
+    """Fills x: directly where it is dense or a kernel of its device does it, and nobody wants its history; else through a tensor of its own."""
+    if not _core.recording((x,)):
+        if _core.random_kernel(kind, x.dtype, x.device.number):
+            _core.random_ready(x, op)
+            return _fill(op, kind, x, generator, **how)
+        if kind != "exponential" and x.is_contiguous():
+            _core.prepare_write(x, op)
+            return _fill(op, kind, x, generator, **how)
     return x.copy_(make())
 
 
@@ -649,7 +649,9 @@ def bernoulli_(self, p=0.5, *, generator=None):
 def exponential_(self, scale=1.0, *, generator=None):
     """Fills the tensor with exponentially distributed numbers of mean scale; returns it."""
     _real("exponential_", self)
-    return self.copy_(exponential(float(scale), self.shape, dtype=self.dtype, device=self.device, generator=generator))
+    scale = _parameter("exponential_", "scale", float(scale), least=0.0)
+    return _write("exponential_", self, lambda: exponential(scale, self.shape, dtype=self.dtype, device=self.device, generator=generator),
+                  "exponential", generator, a=-0.0, b=scale)  # fmt: skip
 
 
 for _f in (uniform_, normal_, bernoulli_, exponential_):

@@ -27,6 +27,9 @@ cdef extern from "random.h" nogil:
 RANDOM_CODES = {"bits": TX_RAND_BITS, "uniform": TX_RAND_UNIFORM, "normal": TX_RAND_NORMAL, "bernoulli": TX_RAND_BERNOULLI,
                 "integers": TX_RAND_INTEGERS, "gamma": TX_RAND_GAMMA, "poisson": TX_RAND_POISSON, "binomial": TX_RAND_BINOMIAL}
 
+# What kernels of devices make at once and the CPU makes of uniform or normal numbers, with the same words.
+cdef tuple RANDOM_DERIVED = ("exponential", "laplace", "logistic", "cauchy", "gumbel", "weibull", "lognormal")
+
 cdef int OP_LOG = OP_NAMES.index("log")
 cdef int OP_SQRT = OP_NAMES.index("sqrt")
 cdef int OP_SIN = OP_NAMES.index("sin")
@@ -82,8 +85,31 @@ cdef int random_begin(tx_node *n, str op) except -1:
     return 0
 
 
-cdef bint random_on_device(tx_node *n, str kind, uint64_t seed, uint64_t stream, uint64_t first, str op) except -1:
-    """Fills the dense leaf n by a kernel of its device; False where there is none."""
+cdef uint64_t float_word(double x) noexcept:
+    """The bits of a number as float32."""
+    cdef float f = <float>x
+    cdef uint32_t w
+    memcpy(&w, &f, 4)
+    return w
+
+
+cdef tuple random_numbers(str kind, tx_random_job *job):
+    """What the kernels of devices need besides words: see tensorx/metal/random.py."""
+    cdef double many
+    cdef uint64_t whole
+    if kind == "bits":
+        return ()
+    if kind == "integers":
+        return job.low, job.range
+    if kind == "bernoulli":                  # of the 2^24 values of a uniform, those below p: comparing integers is exact
+        many = <double><float>job.a * 16777216.0
+        whole = <uint64_t>many if 0 < many < 16777216.0 else 16777216 if many > 0 else 0
+        return whole + (whole < many < 16777216.0), job.value.u
+    return float_word(job.a), float_word(job.b), float_word(job.top)
+
+
+cdef bint random_on_device(tx_node *n, str kind, tx_random_job *job, str op) except -1:
+    """Fills the leaf n by a kernel of its device; False where there is none."""
     backend = g_backends[n.device]
     if not backend.has_random(kind, n.dtype):
         return False
@@ -92,7 +118,7 @@ cdef bint random_on_device(tx_node *n, str kind, uint64_t seed, uint64_t stream,
     wait_storage(n.st)
     mark(n.st, 1, 1)
     try:
-        backend.random(leaf_text(n), kind, seed, stream, first)
+        backend.random(leaf_text(n), kind, job.seed, job.stream, job.first, random_numbers(kind, job))
     finally:
         mark(n.st, 1, -1)
         wake_waiters()
@@ -101,22 +127,36 @@ cdef bint random_on_device(tx_node *n, str kind, uint64_t seed, uint64_t stream,
     return True
 
 
+def random_kernel(str kind, dtype, int device):
+    """Whether a device has a kernel for numbers of a kind and dtype."""
+    return device != 0 and g_backends[device].has_random(kind, (<DType>dtype).code)
+
+
+def random_ready(Tensor x, str op):
+    """Complains where x cannot be written, before a generator moves on."""
+    ensure(x.n)
+    check_writable(x.n, op)
+
+
+def count_on_host(int device, str op):
+    """Counts what is computed on the CPU for a tensor of a device."""
+    if device != 0:
+        g_backends[device].on_host(op)
+
+
 def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t first, double a=0.0, double b=1.0, double top=0.0,
                 uint64_t low=0, uint64_t range=0, value=None, p=None, q=None, str op="random"):
-    """Fills a C-contiguous tensor from the words of a stream, beginning with number first. The caller answers for the history.
+    """Fills a tensor from the words of a stream, beginning with number first. The caller answers for the history.
 
+    On the CPU it has to be C-contiguous; the kernels of devices write where its strides say.
     uniform a + b u up to top; normal a + b z; bernoulli value with probability a, else 0; integers low + below(range), where range 0
     stands for 2**64; gamma, poisson, binomial: float64 tensors p (and q) of x's size or one element, x float64.
     """
     cdef tx_random_job job
     cdef tx_node *n = x.n
     cdef tx_node *m
-    cdef int work, code = RANDOM_CODES[kind]
+    cdef int work
     ensure(n)
-    if not tx_is_c_dense(n.ndim, n.shape, n.strides):
-        raise InplaceError(f"{op}: internal: the destination is not C-contiguous")
-    if n.device != 0 and n.numel > 0 and a == 0.0 and b == 1.0 and random_on_device(n, kind, seed, stream, first, op):
-        return
     memset(&job, 0, sizeof(job))
     if value is not None:
         number_bytes(&job.value, value, n.dtype, op)
@@ -124,13 +164,19 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
     job.stream = stream
     job.first = first
     job.n = n.numel
-    job.kind = code
     job.dtype = n.dtype
     job.a = a
     job.b = b
     job.top = top
     job.low = low
     job.range = range
+    if n.device != 0 and n.numel > 0:
+        if random_on_device(n, kind, &job, op):
+            return
+        g_backends[n.device].on_host(op)
+    if not tx_is_c_dense(n.ndim, n.shape, n.strides):
+        raise InplaceError(f"{op}: internal: the destination is not C-contiguous")
+    job.kind = RANDOM_CODES[kind]
     work = TX_F64 if n.dtype == TX_F64 else TX_F32
     job.log = K.ew[OP_LOG * TX_NDT + work]
     job.sqrt = K.ew[OP_SQRT * TX_NDT + work]
@@ -174,7 +220,7 @@ def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t fir
 
 def random_words(kind, dtype, uint64_t range=0):
     """Words that one element takes."""
-    return tx_random_words(RANDOM_CODES[kind], dtype.code, range)
+    return 1 if kind in RANDOM_DERIVED else tx_random_words(RANDOM_CODES[kind], dtype.code, range)
 
 
 def permutation(int64_t n, uint64_t seed, uint64_t stream, uint64_t first):

@@ -18,7 +18,7 @@ from tensorx import _core
 from tensorx.errors import OutOfMemoryError
 from tensorx.ops import table
 
-from . import codegen, indexing, launch, picking, products, random, reductions, rows
+from . import codegen, indexing, launch, picking, pooling, products, random, reductions, rows
 from .bridge import READ, WRITE, DeviceInfo, Instance
 from .codegen import FLOATS, Instr
 from .launch import Array, Scalar
@@ -343,13 +343,13 @@ class Backend:
         self._after(launch.fill(self.inst, a, number), leaf)
 
     def has_random(self, kind: str, dtype: int) -> bool:
-        """Whether there is a kernel for random numbers of a kind (``bits``, ``uniform`` in [0, 1)) and dtype."""
-        return NAMES[dtype] in (("uint32", "int32") if kind == "bits" else FLOATS if kind == "uniform" else ())
+        """Whether there is a kernel for random numbers of a kind and dtype."""
+        return random.has(kind, NAMES[dtype])
 
-    def random(self, leaf, kind: str, seed: int, stream: int, first: int) -> None:
-        """Words ``first``, ``first + 1``, ... of a Philox stream, or uniform numbers of them."""
+    def random(self, leaf, kind: str, seed: int, stream: int, first: int, numbers: tuple[int, ...]) -> None:
+        """Numbers of a kind from the words ``first``, ``first + 1``, ... of a Philox stream: see random.random."""
         self.inst.forget()
-        self._after(random.random(self.inst, self._array(leaf), seed, stream, first, kind), leaf)
+        self._after(random.random(self.inst, self._array(leaf), seed, stream, first, kind, numbers), leaf)
 
 
 def _broadcast(a: Array, batch: tuple[int, ...]) -> Array:

@@ -13,6 +13,7 @@ from tensorx.ops.movement import axis_of, broadcast_shapes
 from tensorx.random import (
     _as,
     _floating,
+    _new,
     _numel,
     _open,
     _own,
@@ -61,7 +62,7 @@ def truncated_normal(low=-2.0, high=2.0, shape=(), *, loc=0.0, scale=1.0, dtype=
         u = ca + (cb - ca) * (1.0 - _uniform("truncated_normal", shape, dtypes.float64, _device("cpu"), generator))
         x = np.clip(np.asarray(memoryview(elementwise.erfinv(2.0 * u - 1.0) * math.sqrt(2.0))), a, b)
     x = np.clip((-x if flip else x) * scale + loc, low, high)
-    return _placed(creation.asarray(np.asarray(x), device="cpu"), dtype, device)
+    return _placed("truncated_normal", creation.asarray(np.asarray(x), device="cpu"), dtype, device)
 
 
 def _normal_tail(a, b, shape, generator):
@@ -84,11 +85,20 @@ def _normal_tail(a, b, shape, generator):
 # ---- by inversion: elementwise from uniforms --------------------------------------------------------------
 
 
-def _inverse(op, shape, dtype, device, generator, function, loc, scale):
+def _inverse(op, shape, dtype, device, generator, function, loc, scale, exponent=1.0):
+    """loc + scale * function(u). A device makes it at once where these are numbers, else function(u)."""
     generator = generator or default_generator
     dtype, device = _floating(op, dtype, loc, scale), _place(device, generator, loc, scale)
-    wide, u = _open(op, _shape(op, shape, loc, scale), dtype, device, generator)
-    return _scaled(function(u), loc, scale, dtype)
+    shape = _shape(op, shape, loc, scale)
+    if isinstance(exponent, float) and _core.random_kernel(op, dtype, device.number):
+        if isinstance(loc, float) and isinstance(scale, float):
+            return _new(op, op, shape, dtype, device, generator, a=loc if loc else -0.0, b=scale, top=exponent)  # x + -0.0 is x, -0.0 too
+        wide = dtypes.float32
+        x = _new(op, op, shape, wide, device, generator, a=-0.0, top=exponent)
+    else:
+        wide, u = _open(op, shape, dtype, device, generator)
+        x = function(u)
+    return _scaled(x, loc, scale, dtype)
 
 
 def exponential(scale=1.0, shape=None, *, dtype=None, device=None, generator=None):
@@ -170,8 +180,8 @@ def weibull(a, scale=1.0, shape=None, *, dtype=None, device=None, generator=None
     shape = _shape("weibull", shape, a, scale)
     device = _place(device, generator or default_generator, a, scale)
     dtype = _floating("weibull", dtype, a, scale)
-    return _inverse("weibull", shape, dtype, device, generator,
-                    lambda u: (-elementwise.log(u)) ** (1.0 / (_as(a, u.dtype) if isinstance(a, _core.Tensor) else a)), 0.0, scale)  # fmt: skip
+    exponent = 1.0 / (_as(a, dtypes.float32 if dtype.itemsize == 2 else dtype) if isinstance(a, _core.Tensor) else a)
+    return _inverse("weibull", shape, dtype, device, generator, lambda u: (-elementwise.log(u)) ** exponent, 0.0, scale, exponent)
 
 
 def lognormal(mean=0.0, sigma=1.0, shape=None, *, dtype=None, device=None, generator=None):
@@ -181,6 +191,11 @@ def lognormal(mean=0.0, sigma=1.0, shape=None, *, dtype=None, device=None, gener
     >>> tx.random.lognormal(0.0, 1.0, 3).shape
     (3,)
     """
+    mean, sigma = _parameter("lognormal", "mean", mean), _parameter("lognormal", "sigma", sigma, least=0.0)
+    generator = generator or default_generator
+    dtype, device = _floating("lognormal", dtype, mean, sigma), _place(device, generator, mean, sigma)
+    if isinstance(mean, float) and isinstance(sigma, float) and _core.random_kernel("lognormal", dtype, device.number):
+        return _new("lognormal", "lognormal", _shape("lognormal", shape), dtype, device, generator, a=mean, b=sigma)
     return elementwise.exp(normal(mean, sigma, shape, dtype=dtype, device=device, generator=generator))
 
 
@@ -200,7 +215,7 @@ def geometric(p, shape=None, *, device=None, generator=None):
     _, u = _open("geometric", shape, dtypes.float64, cpu, generator)
     rate = math.log1p(-p) if isinstance(p, float) and p < 1.0 else -math.inf if isinstance(p, float) else \
         elementwise.log1p(-_as(p.detach().to(cpu), dtypes.float64))  # fmt: skip
-    return _placed(elementwise.maximum(elementwise.ceil(elementwise.log(u) / rate), 1.0), dtypes.int64, device)
+    return _placed("geometric", elementwise.maximum(elementwise.ceil(elementwise.log(u) / rate), 1.0), dtypes.int64, device)
 
 
 # ---- with rejection: on the CPU -----------------------------------------------------------------------------
@@ -244,7 +259,7 @@ def gamma(alpha, scale=1.0, shape=None, *, dtype=None, device=None, generator=No
     _checked("gamma", "alpha", alpha, lambda t: t >= 0)
     dtype, device = _floating("gamma", dtype, alpha, scale), _place(device, generator or default_generator, alpha, scale)
     x = _draws("gamma", "gamma", _shape("gamma", shape, alpha, scale), generator, alpha)
-    return _scaled(_placed(x, dtype, device), 0.0, scale, dtype)
+    return _scaled(_placed("gamma", x, dtype, device), 0.0, scale, dtype)
 
 
 def chisquare(df, shape=None, *, dtype=None, device=None, generator=None):
@@ -290,7 +305,7 @@ def beta(a, b, shape=None, *, dtype=None, device=None, generator=None):
     least = _uniform("beta", shape, dtypes.float64, _device("cpu"), generator)
     first, second = (_as(p.detach().to("cpu", copy=False), dtypes.float64) if isinstance(p, _core.Tensor) else p for p in (a, b))
     end = _as(least * (first + second) < first, dtypes.float64)
-    return _placed(elementwise.where(total > 0, x / elementwise.where(total > 0, total, 1.0), end), dtype, device)
+    return _placed("beta", elementwise.where(total > 0, x / elementwise.where(total > 0, total, 1.0), end), dtype, device)
 
 
 def dirichlet(alpha, shape=(), *, dtype=None, device=None, generator=None):
@@ -309,7 +324,7 @@ def dirichlet(alpha, shape=(), *, dtype=None, device=None, generator=None):
     full = (*creation.check_shape("dirichlet", shape), *alpha.shape)
     x = _draws("dirichlet", "gamma", full, generator, alpha)
     total = reduce.sum(x, axis=-1, keepdims=True)
-    return _placed(elementwise.where(total > 0, x / elementwise.where(total > 0, total, 1.0), 1.0 / full[-1]), dtype, device)
+    return _placed("dirichlet", elementwise.where(total > 0, x / elementwise.where(total > 0, total, 1.0), 1.0 / full[-1]), dtype, device)
 
 
 def poisson(lam=1.0, shape=None, *, device=None, generator=None):
@@ -324,7 +339,7 @@ def poisson(lam=1.0, shape=None, *, device=None, generator=None):
     if isinstance(lam, float) and lam > 9.2e18:
         raise ValueError(f"poisson: lam {lam} is too large for int64")
     device = _place(device, generator or default_generator, lam)
-    return _placed(_draws("poisson", "poisson", _shape("poisson", shape, lam), generator, lam), dtypes.int64, device)
+    return _placed("poisson", _draws("poisson", "poisson", _shape("poisson", shape, lam), generator, lam), dtypes.int64, device)
 
 
 def binomial(n, p, shape=None, *, device=None, generator=None):
@@ -342,7 +357,7 @@ def binomial(n, p, shape=None, *, device=None, generator=None):
     if isinstance(n, float) and n != math.floor(n):
         raise ValueError(f"binomial: n must be a whole number, got {n}")
     device = _place(device, generator or default_generator, n, p)
-    return _placed(_draws("binomial", "binomial", _shape("binomial", shape, n, p), generator, n, p), dtypes.int64, device)
+    return _placed("binomial", _draws("binomial", "binomial", _shape("binomial", shape, n, p), generator, n, p), dtypes.int64, device)
 
 
 # ---- categories ----------------------------------------------------------------------------------------
@@ -387,7 +402,7 @@ def multinomial(weights, num_samples, replacement=False, *, generator=None):
         with np.errstate(divide="ignore"):  # the first of exponential clocks (Efraimidis, Spirakis 2006)
             clocks = np.where(w > 0, -np.log(u) / w, np.inf)
         out = np.argsort(clocks, axis=-1, kind="stable")[..., :k]
-    return _placed(creation.asarray(np.ascontiguousarray(out), device="cpu"), dtypes.int64, device)
+    return _placed("multinomial", creation.asarray(np.ascontiguousarray(out), device="cpu"), dtypes.int64, device)
 
 
 def categorical(logits, shape=None, *, axis=-1, generator=None):

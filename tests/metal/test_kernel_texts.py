@@ -70,7 +70,6 @@ def family_texts():
                                                     False, 16, 2, 16, True)  # fmt: skip
             for norm, grouped in itertools.product((False, True), repeat=2):
                 yield f"rows-{dtype}-{norm}-{grouped}", rows._text(dtype, dtype, dtype, norm, grouped)
-            yield f"uniform-{dtype}", random._random_text(dtype, "uniform")
         for which, index in itertools.product(("gather", "scatter", "accumulate", "compact"), ("int32", "int64")):
             yield f"{which}-{dtype}-{index}", indexing._text(dtype, index, which)
         if dtype != "complex64":
@@ -79,11 +78,18 @@ def family_texts():
         for op in sorting.SCANS:
             if dtype != "complex64" or op in ("sum", "prod"):
                 yield f"scan-{op}-{dtype}", sorting._scan_text(op, dtype, reductions.result_dtype(op, dtype), True)
-    yield "bits", random._random_text("uint32", "bits")
+
+
+def random_texts():
+    for kind, dtype in itertools.product(("bits", "integers", "bernoulli", *random._REAL), codegen.STORAGE):
+        if random.has(kind, dtype):
+            yield f"{kind}-{dtype}", random._random_text(random._kind(kind, dtype, False), 0, False)
+    for wide in (False, True):
+        yield f"wide integers, strided, {wide}", random._random_text(random._kind("integers", "int64", True), 3, wide)
 
 
 GROUPS = {"rows": row_texts, "casts": cast_texts, "layouts": layout_texts, "reductions": reduction_texts,
-          "families": family_texts}  # fmt: skip
+          "families": family_texts, "random": random_texts}  # fmt: skip
 
 
 @pytest.mark.parametrize("group", GROUPS)
