@@ -18,7 +18,7 @@ from tensorx import _core
 from tensorx.errors import OutOfMemoryError
 from tensorx.ops import table
 
-from . import codegen, indexing, launch, picking, pooling, products, random, reductions, rows
+from . import codegen, indexing, launch, picking, products, random, reductions, rows
 from .bridge import READ, WRITE, DeviceInfo, Instance
 from .codegen import FLOATS, Instr
 from .launch import Array, Scalar
