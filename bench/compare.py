@@ -5,7 +5,8 @@
     python bench/compare.py matmul reduce
 
 Ratios are our time over theirs, best and median of the rounds: below 1 tensorx is faster. Losses are listed as well as gains,
-and the slowest come first. Each bench runs in a process of its own; within one, all libraries run in turn.
+and the slowest come first; where the other library is "tensorx" too, it is another spelling of our own, and not
+counted in the summary. Each bench runs in a process of its own; within one, all libraries run in turn.
 """
 
 from __future__ import annotations
@@ -58,13 +59,17 @@ def rows_of(name, comparisons):
             yield name, c["title"], other, best, median, statistics.median(ours["samples"]), statistics.median(c["timings"][other]["samples"])
 
 
+def peers_of(rows):
+    return sorted({r[2] for r in rows if not r[2].startswith("tensorx")})
+
+
 def plot(rows, path, title):
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    others = sorted({r[2] for r in rows})
+    others = peers_of(rows)
     figure, axes = plt.subplots(figsize=(9, 1.5 + 0.5 * len(others)), layout="constrained")
     for i, other in enumerate(others):
         values = [r[4] for r in rows if r[2] == other]
@@ -103,7 +108,7 @@ def main():
     print(H.table(["bench", "what", "library", "ours/theirs, best", "median", "ours", "theirs"],
                   [[*r[:3], f"{r[3]:.2f}", f"{r[4]:.2f}", H.seconds(r[5]), H.seconds(r[6])] for r in rows], left=3))  # fmt: skip
     summary = {}
-    for other in sorted({r[2] for r in rows}):
+    for other in peers_of(rows):
         values = [r[4] for r in rows if r[2] == other]
         summary[other] = {
             "comparisons": len(values), "faster": sum(v < 0.95 for v in values), "slower": sum(v > 1.05 for v in values),
