@@ -1,8 +1,9 @@
 """The tests of metal again, under each mode of the stand-in that shows another kind of fault.
 
-    python tests/metal/modes.py [MODE ...] [-- PYTEST ARGUMENTS]
+    python tests/metal/modes.py [--full] [MODE ...] [-- PYTEST ARGUMENTS]
 
-A mode is a set of knobs of the stand-in (see tests/softmetal/README.md); without names all of them run.
+A mode is a set of knobs of the stand-in (see tests/softmetal/README.md); without names all of them run. With --full a mode
+takes the whole suite on metal and goes on after a failure; otherwise the files that ask most of the device, to the first failure.
 Each test fails on a violation, in every mode.
 """
 
@@ -26,6 +27,7 @@ MODES = {
     "ulp": {"ULP": 1},  # functions as inexact as Metal allows
     "traced": {"TRACE": 1, "UBSAN": 1},  # every load and store, undefined behaviour
     "old system": {"MACOS": 13, "FAMILY": 5},
+    "usual": {},
     "without slabs": {},
     "second instance": {},  # metal:0#2 instead of metal:0
     "one by one": {},  # each dispatch in a command buffer of its own, waited for
@@ -43,9 +45,12 @@ TESTS = [
 ]  # fmt: skip
 
 
-def run(name, arguments):
+FULL = ["tests", "--ignore=tests/softmetal", "-m", "not slow and (metal or not once)", "-o", "timeout=600", "-o", "faulthandler_timeout=615"]
+
+
+def run(name, arguments, full):
     env = {**os.environ, **{f"SOFTMETAL_{knob}": str(value) for knob, value in MODES[name].items()}, **ENVIRONMENT.get(name, {})}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--device", "metal", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", *([] if full else ["-x"]), "--device", "metal", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
     if name == "one by one":
         command += ["-k", "not command_buffer and not names_its_kernels and not leaves_its_operands"]  # which count on batches
     return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
@@ -55,14 +60,16 @@ def main(arguments):
     if not os.environ.get("TENSORX_METAL_BRIDGE"):
         build = subprocess.run(["bash", "tests/softmetal/build.sh"], cwd=ROOT, capture_output=True, text=True, check=True)
         os.environ["TENSORX_METAL_BRIDGE"] = build.stdout.split()[-1]
-    more = TESTS
+    full = "--full" in arguments
+    arguments = [a for a in arguments if a != "--full"]
+    more = FULL if full else TESTS
     if "--" in arguments:
         at = arguments.index("--")
-        arguments, more = arguments[:at], arguments[at + 1 :] or TESTS
+        arguments, more = arguments[:at], arguments[at + 1 :] or more
     bad = []
     for name in arguments or MODES:
         begun = time.monotonic()
-        code = run(name, more)
+        code = run(name, more, full)
         print(f"{name}: {'passed' if code == 0 else f'FAILED ({code})'} in {time.monotonic() - begun:.0f} s", flush=True)
         if code:
             bad.append(name)
