@@ -7,6 +7,9 @@
 #include "kernel_abi.h"
 #include "pool.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { TXP_MAX, TXP_AVG, TXP_MAX_BACK, TXP_AVG_BACK, TXP_PICK };
 
 typedef struct txp_job {
@@ -16,7 +19,7 @@ typedef struct txp_job {
     const void *src;
     const void *scale; /* divisors of averages, one per output, in the dtype of the values */
     void *dst;
-    int64_t *index;    /* of maxima, within a plane */
+    int64_t *index;    /* of maxima, within a plane; -1 for a window without elements; may be NULL in TXP_MAX */
 } txp_job;
 
 #define TXP_WALK(BODY)                                                                                     \
@@ -45,17 +48,18 @@ typedef struct txp_job {
             const T *x = (const T *)j->src + p * nin;                                                      \
             T *y = (T *)j->dst;                                                                            \
             TXP_WALK({                                                                                     \
-                int64_t at = (d0 * j->in[1] + h0) * j->in[2] + w0;                                         \
-                T best = x[at];                                                                            \
+                int64_t at = -1;                                                                           \
+                T best = -(T)INFINITY;                                                                     \
                 TXP_WINDOW({                                                                               \
                     const T v = x[row + w];                                                                \
-                    if (v > best || (v != v && best == best)) {                                            \
+                    if (at < 0 || v > best || (v != v && best == best)) {                                  \
                         best = v;                                                                          \
                         at = row + w;                                                                      \
                     }                                                                                      \
                 })                                                                                         \
                 y[o] = best;                                                                               \
-                j->index[o] = at;                                                                          \
+                if (j->index)                                                                              \
+                    j->index[o] = at;                                                                      \
             })                                                                                             \
         } else if (j->pass == TXP_AVG) {                                                                   \
             const T *x = (const T *)j->src + p * nin;                                                      \
@@ -80,12 +84,13 @@ typedef struct txp_job {
             T *x = (T *)j->dst + p * nin;                                                                  \
             memset(x, 0, (size_t)nin * sizeof(T));                                                         \
             for (int64_t k = 0; k < nout; k++)                                                             \
-                x[j->index[o + k]] += g[o + k];                                                            \
+                if (j->index[o + k] >= 0)                                                                  \
+                    x[j->index[o + k]] += g[o + k];                                                        \
         } else {                                                                                           \
             const T *x = (const T *)j->src + p * nin;                                                      \
             T *y = (T *)j->dst;                                                                            \
             for (int64_t k = 0; k < nout; k++)                                                             \
-                y[o + k] = x[j->index[o + k]];                                                             \
+                y[o + k] = j->index[o + k] >= 0 ? x[j->index[o + k]] : (T)0;                                 \
         }                                                                                                  \
     }
 

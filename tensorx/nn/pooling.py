@@ -10,7 +10,7 @@ from tensorx import _core
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.nn.conv import _batched, spread
 from tensorx.nn.module import Module
-from tensorx.ops._record import record
+from tensorx.ops._record import record, wanted
 
 FUNCTIONS = [f"{kind}_pool{n}d" for kind in ("adaptive_avg", "adaptive_max", "avg", "lp", "max") for n in (1, 2, 3)] + [
     f"max_unpool{n}d" for n in (1, 2, 3)
@@ -24,12 +24,12 @@ __all__ = FUNCTIONS + MODULES
 # ---- windows -----------------------------------------------------------------------------------
 
 
-def _table(values, device):
-    return tx.asarray(list(values), dtype=tx.int64, device=device)
+def _table(values):
+    return tx.asarray(list(values), dtype=tx.int64, device="cpu")
 
 
 @functools.lru_cache(maxsize=256)
-def _sliding(size, k, s, p, d, ceil_mode, device):
+def _sliding(size, k, s, p, d, ceil_mode):
     """Per output of one axis: first and last of the window inside, number of elements with the padding."""
     free = size + 2 * p - d * (k - 1) - 1
     count = (free + (s - 1 if ceil_mode else 0)) // s + 1
@@ -42,14 +42,14 @@ def _sliding(size, k, s, p, d, ceil_mode, device):
         sizes.append(min(b, size + p) - a)
         lasts.append(min(b, size))
         firsts.append(a if a >= 0 else a + (-a + d - 1) // d * d)
-    return count, _table(firsts, device), _table(lasts, device), sizes, [b - a for a, b in zip(firsts, lasts)]
+    return count, _table(firsts), _table(lasts), sizes, [b - a for a, b in zip(firsts, lasts)]
 
 
 @functools.lru_cache(maxsize=256)
-def _adaptive(size, count, device):
+def _adaptive(size, count):
     firsts = [o * size // count for o in range(count)]
     lasts = [-((-(o + 1) * size) // count) for o in range(count)]
-    return count, _table(firsts, device), _table(lasts, device), None, [b - a for a, b in zip(firsts, lasts)]
+    return count, _table(firsts), _table(lasts), None, [b - a for a, b in zip(firsts, lasts)]
 
 
 def _windows(op, x, n, kernel, stride, padding, dilation, ceil_mode):
@@ -62,8 +62,8 @@ def _windows(op, x, n, kernel, stride, padding, dilation, ceil_mode):
             raise ValueError(f"{op}: padding {padding} must be at most half of kernel_size {kernel}")
         if size + 2 * p < d * (k - 1) + 1:
             raise ShapeError(f"{op}: a window of {kernel} (dilation {dilation}) is larger than the padded input of shape {x.shape}, padding {padding}")
-        axes.append(_sliding(size, k, s, p, d, bool(ceil_mode), x.device))
-    return axes, dilation, kernel
+        axes.append(_sliding(size, k, s, p, d, bool(ceil_mode)))
+    return axes, (kernel, stride, padding, dilation)
 
 
 def _adaptive_windows(op, x, n, output_size):
@@ -72,36 +72,41 @@ def _adaptive_windows(op, x, n, output_size):
         raise ValueError(f"{op}: output_size must be an integer or {n} of them, got {output_size!r}")
     if 0 in x.shape[-n:]:
         raise ShapeError(f"{op}: an input of shape {x.shape} has no elements to pool")
-    return [_adaptive(size, size if o is None else o, x.device) for size, o in zip(x.shape[-n:], sizes)]
+    return [_adaptive(size, size if o is None else o) for size, o in zip(x.shape[-n:], sizes)]
 
 
-def _plain(x):
+def _wide(x):
+    """The dtype that values are added up in."""
     if x.dtype.kind != "f":
         raise DTypeError(f"pooling: needs floating-point values, got {x.dtype.name}")
-    return x if x.dtype.name in ("float32", "float64") else _core.cast(x, tx.float32)
+    return tx.float64 if x.dtype is tx.float64 else tx.float32
 
 
 class _Geometry:
-    """What a pass needs besides the values."""
+    """What a pass needs besides the values. sliding: window, stride, padding, dilation; None where windows are adaptive."""
 
-    __slots__ = ("in_shape", "out_shape", "scale", "step", "windows")
+    __slots__ = ("in_shape", "out_shape", "scale", "sliding", "step", "windows")
 
-    def __init__(self, x, axes, step, scale=None):
+    def __init__(self, x, axes, sliding=None, scale=None):
         n = len(axes)
         self.in_shape = x.shape
         self.out_shape = (*x.shape[: x.ndim - n], *(a[0] for a in axes))
         self.windows = tuple((a[1], a[2]) for a in axes)
-        self.step, self.scale = tuple(step), scale
+        self.sliding, self.scale = sliding, scale
+        self.step = sliding[3] if sliding else (1,) * n
 
-    def run(self, which, x, index=None):
-        wide = _plain(x.detach()).contiguous()
-        out = _core.pooling(which, wide, self.in_shape, self.out_shape, self.windows, self.step, index, None if which not in (1, 3) else self._scale(wide))
+    def run(self, which, x, index=None, indexed=True):
+        scale = self.scale if which in (1, 3) else None
+        values = x.detach()
+        if not _core.has_pooling(values):
+            wide = _wide(values)
+            values = (values if values.dtype is wide else _core.cast(values, wide)).contiguous()
+            if scale is not None and scale.dtype is not wide:
+                scale = _core.cast(scale, wide)
+        out = _core.pooling(which, values, self.in_shape, self.out_shape, self.windows, self.step, index, scale, self.sliding, indexed)
         if which == 0:
             return (out[0] if out[0].dtype is x.dtype else _core.cast(out[0], x.dtype)), out[1]
         return out if out.dtype is x.dtype else _core.cast(out, x.dtype)
-
-    def _scale(self, x):
-        return self.scale if self.scale.dtype is x.dtype else _core.cast(self.scale, x.dtype)
 
 
 def _kept(node, inputs, out, saved, wanted):
@@ -136,53 +141,54 @@ _core.rules["max_pick"] = _max_rule(_placed)
 # ---- functions ------------------------------------------------------------------------------------
 
 
-def _max(x, axes, step, return_indices, single):
-    geometry = _Geometry(x, axes, step)
-    out, index = geometry.run(0, x)
-    out = record("max_pool", (x,), out, index=index, geometry=geometry)
+def _max(x, axes, sliding, return_indices, single):
+    geometry = _Geometry(x, axes, sliding)
+    out, index = geometry.run(0, x, indexed=bool(return_indices) or wanted((x,)))
+    if index is not None:
+        out = record("max_pool", (x,), out, index=index, geometry=geometry)
     if single:
-        out, index = out.squeeze(0), index.squeeze(0)
+        out, index = out.squeeze(0), index.squeeze(0) if return_indices else None
     return (out, index) if return_indices else out
 
 
 def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     x, single = _batched(op, input, n)
-    axes, dilation, _ = _windows(op, x, n, kernel_size, stride, padding, dilation, ceil_mode)
-    return _max(x, axes, dilation, return_indices, single)
+    axes, sliding = _windows(op, x, n, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max(x, axes, sliding, return_indices, single)
 
 
 @functools.lru_cache(maxsize=256)
 def _divisor(counts, dtype, device):
-    out = tx.asarray([1.0], dtype=dtype, device=device)
+    out = tx.asarray([1.0], dtype=dtype, device="cpu")
     for c in counts:
-        out = out.reshape((*out.shape, 1)) * tx.asarray([float(v) for v in c], dtype=dtype, device=device)
-    return out.contiguous()
+        out = out.reshape((*out.shape, 1)) * tx.asarray([float(v) for v in c], dtype=dtype, device="cpu")
+    return out.contiguous().to(device)
 
 
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     x, single = _batched(op, input, n)
-    axes, _, kernel = _windows(op, x, n, kernel_size, stride, padding, 1, ceil_mode)
+    axes, sliding = _windows(op, x, n, kernel_size, stride, padding, 1, ceil_mode)
     counts = [a[3 if count_include_pad else 4] for a in axes]
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{op}: divisor_override must not be 0")
         counts = [[float(divisor_override) if k == 0 else 1.0] * a[0] for k, a in enumerate(axes)]
-    scale = _divisor(tuple(tuple(c) for c in counts), _plain(x).dtype, x.device)
-    out = _avg(1, x, _Geometry(x, axes, (1,) * n, scale))
+    scale = _divisor(tuple(tuple(c) for c in counts), _wide(x), x.device)
+    out = _avg(1, x, _Geometry(x, axes, sliding, scale))
     return out.squeeze(0) if single else out
 
 
 def _adaptive_avg(op, n, input, output_size):
     x, single = _batched(op, input, n)
     axes = _adaptive_windows(op, x, n, output_size)
-    scale = _divisor(tuple(tuple(a[4]) for a in axes), _plain(x).dtype, x.device)
-    out = _avg(1, x, _Geometry(x, axes, (1,) * n, scale))
+    scale = _divisor(tuple(tuple(a[4]) for a in axes), _wide(x), x.device)
+    out = _avg(1, x, _Geometry(x, axes, None, scale))
     return out.squeeze(0) if single else out
 
 
 def _adaptive_max(op, n, input, output_size, return_indices):
     x, single = _batched(op, input, n)
-    return _max(x, _adaptive_windows(op, x, n, output_size), (1,) * n, return_indices, single)
+    return _max(x, _adaptive_windows(op, x, n, output_size), None, return_indices, single)
 
 
 def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
@@ -206,11 +212,16 @@ def _unpool(op, n, input, indices, kernel_size, stride, padding, output_size):
     else:
         sizes = list(output_size)[-n:]
     area = math.prod(sizes)
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= area):
+    if index.device.type != "cpu":
+        index = tx.where(index < 0, area, index)  # what lies outside is told at the next wait
+    elif index.size and (int(index.min()) < 0 or int(index.max()) >= area):
         raise IndexError(f"{op}: indices reach outside of the output size {tuple(sizes)}")
     lead = x.shape[: x.ndim - n]
-    flat = tx.zeros((*lead, area), dtype=x.dtype, device=x.device)
-    out = tx.scatter(flat, x.ndim - n, index.reshape((*lead, -1)), x.reshape((*lead, -1))).reshape((*lead, *sizes))
+    flat, axis = tx.zeros((*lead, area), dtype=x.dtype, device=x.device), x.ndim - n
+    index, values = index.reshape((*lead, -1)), x.reshape((*lead, -1))
+    _core.scatter_along(flat, index, axis, values.detach(), False, op)
+    _core.reset_version(flat)
+    out = record("scatter", (flat.detach(), values), flat, axis=axis, index=index).reshape((*lead, *sizes))
     return out.squeeze(0) if single else out
 
 

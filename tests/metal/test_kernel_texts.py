@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorx.metal import codegen, indexing, products, random, reductions, rows, sorting
+from tensorx.metal import codegen, indexing, pooling, products, random, reductions, rows, sorting
 from tensorx.metal.codegen import INDEX, LINEAR, ONE, SCALAR, STRIDED, Instr, Operand, Program
 from tensorx.ops import rowlang, table
 
@@ -70,6 +70,9 @@ def family_texts():
                                                     False, 16, 2, 16, True)  # fmt: skip
             for norm, grouped in itertools.product((False, True), repeat=2):
                 yield f"rows-{dtype}-{norm}-{grouped}", rows._text(dtype, dtype, dtype, norm, grouped)
+            for kind, adaptive in itertools.product(pooling.KINDS, (False, True)):
+                yield (f"pooling-{kind}-{dtype}-{adaptive}",
+                       pooling._text(kind, dtype, adaptive, kind == "max" and not adaptive, adaptive))  # fmt: skip
         for which, index in itertools.product(("gather", "scatter", "accumulate", "compact"), ("int32", "int64")):
             yield f"{which}-{dtype}-{index}", indexing._text(dtype, index, which)
         if dtype != "complex64":
