@@ -335,31 +335,18 @@ class Backend:
         stamp = pooling.pool(self.inst, pooling.KINDS[which], self._array(x), self._array(out), more, windows)
         self._after(stamp, x, out, third)
 
-    @staticmethod
-    def _operand(leaf):
-        """What indexing has to know of a leaf, or of (dtype, bytes, offset) from the host's memory."""
-        if len(leaf) == 3:
-            return NAMES[leaf[0]], leaf[1], leaf[2]
-        dtype, handle, offset, _, _, whole, shared = leaf
-        return NAMES[dtype], handle, offset, whole, shared
+    def pick(self, kind, x, axis, index, values, loops, error) -> bool:
+        """Reads or writes along an axis by an index; False where the CPU has to."""
 
-    def pick(self, kind, x, arrays, values, loops, errors) -> None:
-        """Reads or writes at the positions that index arrays name: see picking.run."""
-        told = self._operand
-        picking.run(self, kind, told(x), [(told(leaf), size, step) for leaf, size, step in arrays], told(values), loops, errors)
+        def told(leaf):
+            dtype, handle, offset, _, _, whole, shared = leaf
+            return NAMES[dtype], handle, offset, whole, shared
 
-    def find(self, mask, shape, strides, count):
-        """Where a mask is true, and how often: a ``positions.Found``; waits for the number where it is not known."""
-        return picking.find(self, self._operand(mask), shape, strides, count)
-
-    def pick_under(self, kind, x, mask, found, values, loops, step) -> None:
-        """Reads or writes under a mask: see picking.under."""
-        told = self._operand
-        picking.under(self, kind, told(x), told(mask), found, told(values), loops, step)
-
-    def places(self, found, shape, outs) -> None:
-        """The coordinates of a mask's true elements."""
-        picking.places(self, found, shape, [(self._operand(leaf), step) for leaf, step in outs])
+        if not isinstance(values, tuple):
+            values = Scalar(values, NAMES[x[0]])
+        else:
+            values = told(values)
+        return picking.run(self, kind, told(x), axis, told(index), values, loops, error)
 
     def fill(self, leaf, number) -> None:
         """Every element of a tensor = a number of its dtype."""
