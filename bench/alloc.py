@@ -200,8 +200,8 @@ def torch_bytes(kind, n):
     return total
 
 
-def fresh(n, dtype, device):
-    x = tx.ones(n, dtype=dtype, device=device)
+def fresh(n, dtype):
+    x = tx.ones(n, dtype=dtype)
     tx.eval(x)
     return x
 
@@ -218,9 +218,10 @@ def run(n, dtype, device, torch):
     out = []
     for label, function, rule, torch_kind in ROWS:
         size = getattr(tx, dtype).itemsize * n
-        got = function(fresh(n, dtype, device), tx.memory.measure).bytes
-        with tx.deferred(False):
-            eager = function(fresh(n, dtype, device), tx.memory.measure).bytes
+        with tx.device(device):
+            got = function(fresh(n, dtype), tx.memory.measure).bytes
+            with tx.deferred(False):
+                eager = function(fresh(n, dtype), tx.memory.measure).bytes
         out.append({
             "statement": label, "n": n, "dtype": dtype, "device": device, "expected": expected(rule, size, dtype), "measured": got,
             "eager": eager, "torch": torch.get(torch_kind),
