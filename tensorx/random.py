@@ -25,7 +25,7 @@ from tensorx.device import default_device
 from tensorx.device import device as _device
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, ShapeError
-from tensorx.ops import creation, elementwise
+from tensorx.ops import creation
 from tensorx.ops.indexing import take
 from tensorx.ops.movement import axis_of, broadcast_shapes
 
@@ -603,8 +603,8 @@ def dropout_mask(shape, p, *, dtype=None, device=None, generator=None):
 def _write(op, x, make, kind, generator, **how):
     """Fills x: directly where it is dense or a kernel of its device does it, and nobody wants its history; else through a tensor of its own."""
     if not _core.recording((x,)):
+        _core.random_ready(x, op)
         if _core.random_kernel(kind, x.dtype, x.device.number):
-            _core.random_ready(x, op)
             return _fill(op, kind, x, generator, **how)
         if kind != "exponential" and x.is_contiguous():
             _core.prepare_write(x, op)

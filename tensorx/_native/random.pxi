@@ -136,6 +136,7 @@ def random_ready(Tensor x, str op):
     """Complains where x cannot be written, before a generator moves on."""
     ensure(x.n)
     check_writable(x.n, op)
+    flush_readers(x.n.st, NULL)
 
 
 def count_on_host(int device, str op):

@@ -115,12 +115,11 @@ def _kind(kind: str, dtype: str, wide: bool) -> Kind:
     if kind == "uniform":
         # halves are cut, not rounded: 1 must not come out
         bits = {"float32": "w[k]", "float16": "w[k] & 0xffe00000u", "bfloat16": "w[k] & 0xff000000u"}[dtype]
-        lines = [f"const float b = unit_of({bits}) * {_B};", f"const float y = b + {_A};"]
-        return Kind(STORAGE[dtype], 1, _over_four([*lines, f"x[k] = {codegen.store_text(f'y > {_C} ? {_C} : y', dtype)};"]))
-    lines = ["const float u = open_unit_of(w[k]);"]
-    lines += [line.replace("x = ", "const float z = ") for line in _INVERSES[kind]]
-    lines += [f"const float b = z * {_B};", f"x[k] = {codegen.store_text(f'b + {_A}', dtype)};"]
-    return Kind(STORAGE[dtype], 1, _over_four(lines))
+        stored = codegen.store_text(f"y > {_C} ? {_C} : y", dtype)
+        return Kind(STORAGE[dtype], 1, _over_four([f"const float b = unit_of({bits}) * {_B};", f"const float y = b + {_A};", f"x[k] = {stored};"]))
+    inverse = [line.replace("x = ", "const float z = ") for line in _INVERSES[kind]]
+    stored = codegen.store_text(f"b + {_A}", dtype)
+    return Kind(STORAGE[dtype], 1, _over_four(["const float u = open_unit_of(w[k]);", *inverse, f"const float b = z * {_B};", f"x[k] = {stored};"]))
 
 
 @functools.lru_cache(maxsize=256)

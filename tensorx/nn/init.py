@@ -6,6 +6,7 @@ read, on the device that the parameter is on by then, and are the same whenever 
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 
@@ -25,7 +26,10 @@ def _fill(t, recipe):
         return t
     token = _core._grad_mode.set(False)
     try:
-        t.copy_(recipe(t.shape, t.dtype, t.device.number))
+        if type(recipe) is _Draw:
+            recipe.into(t)
+        else:
+            t.copy_(recipe(t.shape, t.dtype, t.device.number))
     finally:
         _core._grad_mode.reset(token)
     return t
@@ -56,6 +60,11 @@ class _Draw:
     def __call__(self, shape, dtype, number):
         make = _random.uniform if self.kind == "uniform" else _random.normal
         return make(shape, self.a, self.b, dtype, _device(number), self.generator)
+
+    def into(self, t):
+        """The same numbers, straight into a tensor."""
+        write = t.uniform_ if self.kind == "uniform" else t.normal_
+        write(self.a, self.b, generator=copy.copy(self.generator))
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
@@ -120,6 +129,7 @@ def _array(name, tensor, array):
     import tensorx as tx
 
     def recipe(shape, dtype, number):
+        _core.count_on_host(number, name)
         return tx.asarray(array, dtype=dtype, device=_device(number))
 
     return _fill(tensor, recipe)
