@@ -88,11 +88,10 @@ cdef class Access:
         self.dst = n
         return 0
 
-    cdef int ready(self) except -1:
-        """Everything can be read, and the destination written, by this thread now."""
+    cdef int settle(self) except -1:
+        """Other threads are done with what this one reads and writes."""
         cdef int k
         cdef bint again = True
-        cdef bint device = self.dst != NULL and self.dst.device != 0
         while again:
             again = False
             if self.dst != NULL:
@@ -106,16 +105,28 @@ cdef class Access:
                     wait_for_others(NULL, self.reads[k].st)
                     again = True
                     break
+        return 0
+
+    cdef int hold(self) except -1:
+        """Kernels may be called: from here to the end others, who run meanwhile, find everything marked."""
+        self.settle()
+        while self.kept < self.nreads:
+            mark(self.reads[self.kept].st, 0, 1)
+            self.kept += 1
+        if self.dst != NULL and not self.dst_kept:
+            mark(self.dst.st, 1, 1)
+            self.dst_kept = True
+        return 0
+
+    cdef int ready(self) except -1:
+        """Everything can be read, and the destination written, by this thread now."""
+        cdef int k
+        cdef bint device = self.dst != NULL and self.dst.device != 0
+        self.settle()
         for k in range(self.nreads):
             device = device or self.reads[k].device != 0
         if device:
-            # others run while a device is waited for: from here to the end they find it marked
-            while self.kept < self.nreads:
-                mark(self.reads[self.kept].st, 0, 1)
-                self.kept += 1
-            if self.dst != NULL and not self.dst_kept:
-                mark(self.dst.st, 1, 1)
-                self.dst_kept = True
+            self.hold()
             for k in range(self.nreads):
                 host_ready(self.reads[k])
             if self.dst != NULL:
@@ -216,6 +227,7 @@ cdef class Picker:
     cdef list shape                          # of the result; None: the number of true elements
     cdef int along                           # 1 + the axis, where the index has an element for each of the result's
     cdef tx_scalar number                    # an operand that is one number, as it lies in memory
+    cdef object found                        # a device's count of the mask
 
     def __cinit__(self):
         self.arrays = NULL
@@ -358,32 +370,45 @@ cdef class Picker:
             n *= self.J.b.size[i]
         return n * (0.5 + 0.2 * tx_item_size[self.x.n.dtype])
 
-    cdef int count(self, Access A) except -1:
+    cdef int count(self, Access A, bint device=False) except -1:
         """Counts the true elements of the mask and completes the result's shape."""
-        cdef tx_index *C = <tx_index *>malloc(sizeof(tx_index))
+        cdef tx_index *C
         cdef int64_t n
-        if C == NULL:
-            raise MemoryError()
-        memcpy(C, &self.J, sizeof(tx_index))
-        C.o.n = 0
-        C.i.n = 0
-        C.kind = TXI_GATHER
-        try:
-            A.ready()
-            self.place_mask(C)
-            if self.cost_ns() < LONG_NS:
-                n = tx_mask_count(C)
-            else:
-                A.mark(1)
-                with nogil:
+        if device and self.mask.n.device != 0:
+            n = self.find(A, -1)
+        else:
+            C = <tx_index *>malloc(sizeof(tx_index))
+            if C == NULL:
+                raise MemoryError()
+            memcpy(C, &self.J, sizeof(tx_index))
+            C.o.n = 0
+            C.i.n = 0
+            C.kind = TXI_GATHER
+            try:
+                if not device:
+                    A.ready()
+                self.place_mask(C)
+                if device or self.cost_ns() < LONG_NS:
                     n = tx_mask_count(C)
-                A.mark(-1)
-            self.J.before = C.before
-            self.J.npos = C.npos
-        finally:
-            free(C)
-        if n < 0:
-            raise OutOfMemoryError(f"{self.op}: out of memory for the counts of a mask")
+                else:
+                    A.mark(1)
+                    with nogil:
+                        n = tx_mask_count(C)
+                    A.mark(-1)
+                if device:
+                    tx_mask_done(C)
+                else:
+                    self.J.before = C.before
+                    self.J.npos = C.npos
+            finally:
+                free(C)
+            if n < 0:
+                raise OutOfMemoryError(f"{self.op}: out of memory for the counts of a mask")
+        self.complete(n)
+        return 0
+
+    cdef int complete(self, int64_t n) except -1:
+        """The mask has n true elements."""
         self.shape = [n if s is None else s for s in self.shape]
         return 0
 
@@ -412,6 +437,9 @@ cdef class Picker:
         cdef int a = tx_index_first_bad(&self.J, &v)
         if a < 0:
             return IndexError(f"{self.op}: the index changed while it was read")
+        return self.bad_number(a, v)
+
+    cdef object bad_number(self, int a, int64_t v):
         cdef object value = v
         if self.arrays[a].dtype == TX_U64 and v < 0:
             value += 1 << 64
@@ -429,74 +457,175 @@ cdef class Picker:
     # ---- on a device --------------------------------------------------------------------------
 
     cdef bint on_device(self) except -1:
-        """Whether the device's kernels may do it: one index tensor that lies there; its dtype is made to fit."""
-        cdef Tensor t
-        if self.x.n.device == 0 or self.J.nix != 1 or self.mask is not None or self.arrays[0].size == 0:
+        """Whether the device's kernels may do it. Indices that lie in the host's memory are checked here."""
+        cdef int a
+        if self.x.n.device == 0 or self.J.nix > 24 or 3 * self.J.nix + (self.J.o.n + self.J.b.n + self.J.i.n) * (6 + self.J.nix) > 500:
             return False
-        t = self.tensors[0]
-        if t.n.device != self.x.n.device:
-            return False
-        if t.n.dtype != TX_I32 and t.n.dtype != TX_I64:
-            if t.n.dtype == TX_U64:
+        for a in range(self.J.nix):
+            if self.arrays[a].size == 0:
                 return False
-            t = wrap(cast_node(t.n, TX_I64))
-            ensure(t.n)
-            self.tensors[0] = t
+        for a in range(self.J.nix):
+            if (<Tensor>self.tensors[a]).n.device == 0:
+                self.check_hosted(a)
         return True
 
+    cdef int check_hosted(self, int a) except -1:
+        """Raises where an index array of the host holds an index out of range."""
+        cdef tx_node *n = (<Tensor>self.tensors[a]).n
+        cdef tx_index *C = <tx_index *>malloc(sizeof(tx_index))
+        cdef tx_ixarray *q = &self.arrays[a]
+        cdef int64_t v = 0
+        cdef int d
+        cdef bint good = True
+        if C == NULL:
+            raise MemoryError()
+        try:
+            memcpy(C, &self.J, sizeof(tx_index))
+            C.o.n = 0
+            C.i.n = 0
+            C.b.n = n.ndim
+            for d in range(n.ndim):
+                C.b.size[d] = n.shape[d]
+                C.b.x[d] = 0
+                C.b.y[d] = 0
+                q.st[d] = n.strides[d] * tx_item_size[n.dtype]
+            q.p = n.st.ptr + n.offset * tx_item_size[n.dtype]
+            C.nix = 1
+            C.ix = q
+            C.mask = NULL
+            good = tx_index_check(C)
+            if not good:
+                tx_index_first_bad(C, &v)
+        finally:
+            free(C)
+        if not good:
+            raise self.bad_number(a, v)
+        return 0
+
+    cdef object told(self, Tensor t):
+        """An index array or mask for a backend: one that lies in the host's memory as (dtype, bytes, offset)."""
+        cdef tx_node *n = t.n
+        cdef int64_t low = 0, high = 0
+        cdef int d, isz = tx_item_size[n.dtype]
+        if n.device != 0:
+            return leaf_text(n)
+        for d in range(n.ndim):
+            if n.shape[d] == 0:
+                return n.dtype, bytes(isz), 0
+            if n.strides[d] < 0:
+                low += (n.shape[d] - 1) * n.strides[d]
+            else:
+                high += (n.shape[d] - 1) * n.strides[d]
+        return n.dtype, (n.st.ptr + (n.offset + low) * isz)[:(high - low + 1) * isz], -low
+
+    cdef object values_told(self, tx_node *y):
+        """The values for a backend, or the number as bytes."""
+        if y != NULL:
+            return leaf_text(y)
+        return self.x.n.dtype, (<char *>&self.number)[:tx_item_size[self.x.n.dtype]], 0
+
     cdef tuple loops(self, const int64_t *y):
-        """(size, strides of x, of the values, of the index) of the outer loops, the positions and the inner ones;
-        y: strides of the values under the result's shape, or NULL for one number."""
-        cdef tx_node *t = (<Tensor>self.tensors[0]).n
-        cdef int i, k = 0, isz = tx_item_size[self.x.n.dtype], off = self.J.b.n - t.ndim
+        """(size, step of x, of the values, steps of the index arrays or the mask) of the outer loops, the positions and
+        the inner ones; y: strides of the values under the result's shape, or NULL for one number."""
+        cdef tx_node *t
+        cdef int i, k = 0, isz = tx_item_size[self.x.n.dtype]
         cdef list outer = []
         cdef list at = []
         cdef list inner = []
+        cdef bint masked = self.mask is not None
+        cdef tuple none = (0,) if masked else (0,) * self.J.nix
         for i in range(self.J.o.n):
-            outer.append((self.J.o.size[i], self.J.o.x[i] // isz, 0 if y == NULL else y[k], 0))
+            outer.append((self.J.o.size[i], self.J.o.x[i] // isz, 0 if y == NULL else y[k], none))
             k += 1
         for i in range(self.J.b.n):
-            step = 0 if i < off or t.shape[i - off] == 1 else t.strides[i - off]
-            item = (self.J.b.size[i], self.J.b.x[i] // isz, 0 if y == NULL else y[k], step)
+            steps = []
+            for a in ([self.mask] if masked else self.tensors):
+                t = (<Tensor>a).n
+                steps.append(0 if i < self.J.b.n - t.ndim or t.shape[i - self.J.b.n + t.ndim] == 1 else t.strides[i - self.J.b.n + t.ndim])
+            item = (self.J.b.size[i], self.J.b.x[i] // isz, 0 if y == NULL or masked else y[k], tuple(steps))
             if self.along and i < self.along - 1:
                 outer.append(item)
             elif self.along and i > self.along - 1:
                 inner.append(item)
             else:
                 at.append(item)
-            k += 1
+            k += 0 if masked else 1
+        k += 1 if masked else 0
         for i in range(self.J.i.n):
-            inner.append((self.J.i.size[i], self.J.i.x[i] // isz, 0 if y == NULL else y[k], 0))
+            inner.append((self.J.i.size[i], self.J.i.x[i] // isz, 0 if y == NULL else y[k], none))
             k += 1
         return outer, at, inner
 
-    cdef bint run_device(self, str kind, tx_node *y, const int64_t *strides) except -1:
-        """Encodes it; False where there is no kernel. y: the values, or NULL for the number."""
+    cdef int64_t find(self, Access A, int64_t known) except -1:
+        """Has the device count the mask: the number of true elements, which is waited for unless it is known."""
+        A.hold()
+        if self.mask.n.numel == 0:
+            return 0
+        self.found = g_backends[self.x.n.device].find(self.told(self.mask), shape_of(self.mask.n), strides_of(self.mask.n),
+                                                      None if known < 0 else known)
+        return self.found.count
+
+    cdef int run_device(self, str kind, Access A, tx_node *y, const int64_t *strides) except -1:
+        """Encodes it. y: the values, or NULL for the number; strides: under the result's shape."""
         cdef tx_node *x = self.x.n
-        cdef tx_node *t = (<Tensor>self.tensors[0]).n
-        cdef bint writes = kind != "gather"
         cdef object leaf = leaf_text(x)
-        cdef bint done = False
-        if writes:
-            flush_readers(x.st, NULL)
-        wait_storage(x.st)
-        mark(x.st, writes, 1)
-        mark(t.st, 0, 1)
-        if y != NULL:
-            mark(y.st, not writes, 1)
+        cdef object backend = g_backends[x.device]
+        cdef int a
+        cdef int64_t step
+        leaf = leaf[:2] + (self.offset,) + leaf[3:]
+        A.hold()
+        if kind == "gather":
+            mark(y.st, 1, 1)
         try:
-            error = IndexError(f"{self.op}: an index is out of range for axis {self.axes[0]} of size {self.arrays[0].size} "
-                               f"(tensor of shape {shape_of(x)})")
-            done = g_backends[x.device].pick(
-                kind, leaf[:2] + (self.offset,) + leaf[3:], (self.arrays[0].size, self.arrays[0].xs // tx_item_size[x.dtype]),
-                leaf_text(t), number_value(&self.number, x.dtype) if y == NULL else leaf_text(y), self.loops(strides), error)
+            if self.mask is not None:
+                step = 0 if y == NULL else strides[self.J.o.n]
+                if self.found is None and step != 0:
+                    self.find(A, self.shape[self.J.o.n])
+                backend.pick_under(kind, leaf, self.told(self.mask), self.found if step != 0 else None, self.values_told(y),
+                                   self.loops(strides), step)
+            else:
+                backend.pick(kind, leaf, [(self.told(self.tensors[a]), self.arrays[a].size, self.arrays[a].xs // tx_item_size[x.dtype])
+                                          for a in range(self.J.nix)],
+                             self.values_told(y), self.loops(strides), tuple([self.late_error(a) for a in range(self.J.nix)]))
         finally:
-            mark(x.st, writes, -1)
-            mark(t.st, 0, -1)
-            if y != NULL:
-                mark(y.st, not writes, -1)
-            wake_waiters()
-        return done
+            if kind == "gather":
+                mark(y.st, 1, -1)
+                wake_waiters()
+        return 0
+
+    cdef list places(self, Access A, bint rows):
+        """The coordinates of the true elements, where x is the mask itself: see nonzero."""
+        cdef tx_node *m = self.mask.n
+        cdef int64_t sh[64]
+        cdef int d, nd = m.ndim
+        cdef list out = []
+        try:
+            sh[0] = self.find(A, -1)
+            sh[1] = nd
+            for d in range(1 if rows else nd):
+                out.append(wrap(leaf_empty(m.device, TX_I64, 2 if rows else 1, sh, self.op)))
+            if sh[0] and nd:
+                leaves = [leaf_text((<Tensor>t).n) for t in out]
+                if rows:                     # no dispatch overwrites all of it
+                    leaf = leaves[0]
+                    leaves = [leaf[:2] + (d,) + leaf[3:5] + (nd == 1, leaf[6]) for d in range(nd)]
+                g_backends[m.device].places(self.found, shape_of(m), [(leaf, nd if rows else 1) for leaf in leaves])
+        finally:
+            self.done()
+        return out
+
+    cdef object late_error(self, int a):
+        return IndexError(f"{self.op}: an index is out of range for axis {self.axes[a]} of size {self.arrays[a].size} "
+                          f"(tensor of shape {shape_of(self.x.n)})")
+
+    cdef int done(self) except -1:
+        """What counting the mask has left is given back."""
+        if self.J.before != NULL:
+            tx_mask_done(&self.J)
+        if self.found is not None:
+            self.found.release()
+            self.found = None
+        return 0
 
     # ---- gather and put --------------------------------------------------------------------
 
@@ -512,13 +641,15 @@ cdef class Picker:
         A.add(self.x.n)
         try:
             if self.mask is not None:
-                self.count(A)
+                self.count(A, device)
             nd = len(self.shape)
             for i in range(nd):
                 sh[i] = self.shape[i]
             tx_c_strides(nd, sh, st)
             r = wrap(leaf_empty(self.x.n.device, self.x.n.dtype, nd, sh, self.op))
-            if device and (r.n.numel == 0 or self.run_device("gather", r.n, st)):
+            if device:
+                if r.n.numel:
+                    self.run_device("gather", A, r.n, st)
                 return r
             if self.x.n.device != 0:
                 g_backends[self.x.n.device].on_host(self.op)
@@ -527,12 +658,13 @@ cdef class Picker:
             self.place(r.n, st)
             self.run(A)
         finally:
-            if self.J.before != NULL:
-                tx_mask_done(&self.J)
+            self.done()
         return r
 
-    cdef int put(self, object value, bint accumulate) except -1:
-        """The selected elements take (or gain) value, which broadcasts to the result's shape."""
+    cdef int put(self, object value, bint accumulate, bint counted=False) except -1:
+        """The selected elements take (or gain) value, which broadcasts to the result's shape. counted: it has as many
+        elements as the mask has true ones, as the caller knows."""
+        cdef bint spread = False
         cdef Access A
         cdef tx_node *v = NULL
         cdef tx_node *b = NULL
@@ -555,19 +687,29 @@ cdef class Picker:
                     for i in range(64):
                         sh[i] = 0
                 else:
-                    if self.mask is not None:
-                        self.count(A)
+                    if self.mask is not None and device and (v.ndim <= self.J.i.n or v.shape[v.ndim - 1 - self.J.i.n] == 1):
+                        self.complete(1)     # nor here: the same for every true element
+                        spread = True
+                    elif self.mask is not None and counted and device:
+                        self.complete(v.shape[v.ndim - 1 - self.J.i.n])
+                    elif self.mask is not None:
+                        self.count(A, device)
                     nd = len(self.shape)
                     for i in range(nd):
                         sh[i] = self.shape[i]
                     b = node_broadcast(v, nd, sh, self.op)
                     for i in range(nd):
                         sh[i] = b.strides[i]
+                    if spread:
+                        sh[self.J.o.n] = 0
                 A.add(b)
             else:
                 number_bytes(&self.number, value, self.x.n.dtype, self.op)
             A.writes(self.x.n, self.op)
-            if not (device and self.run_device("accumulate" if accumulate else "scatter", b, sh)):
+            if device:
+                if self.put_size():
+                    self.run_device("accumulate" if accumulate else "scatter", A, b, NULL if b == NULL else sh)
+            else:
                 if self.x.n.device != 0:
                     g_backends[self.x.n.device].on_host(self.op)
                 A.ready()
@@ -576,13 +718,26 @@ cdef class Picker:
             note_write(self.x.n.st, self.op)
             self.x.n.st.version += 1
         finally:
-            if self.J.before != NULL:
-                tx_mask_done(&self.J)
+            self.done()
             if b != NULL:
                 node_unref(b)
             if v != NULL:
                 node_unref(v)
         return 0
+
+    cdef bint put_size(self) noexcept:
+        """Whether there is anything to write."""
+        cdef int i
+        for i in range(self.J.o.n):
+            if self.J.o.size[i] == 0:
+                return False
+        for i in range(self.J.b.n):
+            if self.J.b.size[i] == 0:
+                return False
+        for i in range(self.J.i.n):
+            if self.J.i.size[i] == 0:
+                return False
+        return self.mask is None or None in self.shape or 0 not in self.shape
 
     cdef Tensor apart(self, Tensor t):
         """t, or a copy where it overlaps what is written."""

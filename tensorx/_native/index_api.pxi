@@ -145,9 +145,9 @@ def index_get(Tensor x, index, str op="getitem"):
     return pick(x, index, op, True).gather()
 
 
-def index_put(Tensor x, index, value, bint accumulate=False, str op="setitem"):
+def index_put(Tensor x, index, value, bint accumulate=False, str op="setitem", bint counted=False):
     """x[index] = value for such an index; with accumulate the values are added, duplicates too.
-    Without it the last of several writes to one element wins."""
+    Without it the last of several writes to one element wins. counted: see Picker.put."""
     cdef Tensor v = basic_index(x, index)
     if v is not None:
         if not accumulate:
@@ -155,7 +155,7 @@ def index_put(Tensor x, index, value, bint accumulate=False, str op="setitem"):
             return
         index = (Ellipsis, True)             # a basic view: one position
         x = v
-    pick(x, index, op, not accumulate).put(value, accumulate)
+    pick(x, index, op, not accumulate or x.n.device != 0).put(value, accumulate, counted)
 
 
 # ---- along an axis ------------------------------------------------------------------------------
@@ -244,19 +244,20 @@ def mask_get(Tensor x, Tensor mask, str op):
     return pick_mask(x, mask, op).gather()
 
 
-def mask_put(Tensor x, Tensor mask, value, str op):
-    """They take value: a number, a 0-d tensor, or a one-dimensional tensor of as many elements."""
-    pick_mask(x, mask, op).put(value, False)
+def mask_put(Tensor x, Tensor mask, value, str op, bint counted=False):
+    """They take value: a number, a 0-d tensor, or a one-dimensional tensor of as many elements (counted: for sure)."""
+    pick_mask(x, mask, op).put(value, False, counted)
 
 
 def count_true(Tensor mask):
     """Number of true elements of a bool tensor."""
     cdef Picker P = pick_mask(mask, mask, "count")
     cdef Access A = P.access()
-    P.count(A)
-    n = P.shape[0]
-    tx_mask_done(&P.J)
-    return n
+    try:
+        P.count(A, P.on_device())
+        return P.shape[0]
+    finally:
+        P.done()
 
 
 def nonzero(Tensor mask, bint rows, str op="nonzero"):
@@ -269,6 +270,8 @@ def nonzero(Tensor mask, bint rows, str op="nonzero"):
     cdef int64_t sh[64]
     cdef int d, nd = m.ndim
     cdef list out = []
+    if P.on_device():
+        return P.places(A, rows)
     try:
         P.count(A)
         sh[0] = P.shape[0]

@@ -138,7 +138,7 @@ class Backend:
     def wait_host(self, handle: int, to_write: bool) -> None:
         """Waits until the host may read a buffer, or write it."""
         self.inst.wait_buffer(handle, WRITE if to_write else READ)
-        self._told()
+        self.told()
 
     def native_buffer(self, handle: int) -> int:
         """The id<MTLBuffer> of a handle, for DLPack."""
@@ -152,7 +152,7 @@ class Backend:
         """Waits for everything that was asked for; raises what went wrong."""
         if self._inst is not None:
             self._inst.synchronize()
-            self._told()
+            self.told()
 
     def status(self) -> indexing.Status:
         """Where kernels note that an index was out of range."""
@@ -162,7 +162,7 @@ class Backend:
                 self._status = indexing.Status(inst)
             return self._status
 
-    def _told(self) -> None:
+    def told(self) -> None:
         """After a wait: raises what kernels have found in the values."""
         if self._status is not None and self._status.pending():
             self._status.check()
@@ -301,6 +301,13 @@ class Backend:
             stamp = rows.softmax(self.inst, a, len(a.shape) - 1, y, name)
         self._after(stamp, x, out, weight, bias, mean, rstd, second)
 
+    def norm_backward(self, grad, x, weight, mean, rstd, out, dweight, dbias) -> None:
+        """Gradients of layer_norm, or of rms_norm where mean is None: see rows.norm_backward."""
+        self.inst.forget()
+        leaves = (grad, x, weight, mean, rstd, out, dweight, dbias)
+        stamp = rows.norm_backward(self.inst, *(None if leaf is None else self._array(leaf) for leaf in leaves))
+        self._after(stamp, *leaves)
+
     def has_matmul(self, dtype: int) -> bool:
         """Whether there is a kernel for products of a dtype."""
         return NAMES[dtype] in codegen.STORAGE
@@ -335,18 +342,31 @@ class Backend:
         stamp = pooling.pool(self.inst, pooling.KINDS[which], self._array(x), self._array(out), more, windows)
         self._after(stamp, x, out, third)
 
-    def pick(self, kind, x, axis, index, values, loops, error) -> bool:
-        """Reads or writes along an axis by an index; False where the CPU has to."""
+    @staticmethod
+    def _operand(leaf):
+        """What indexing has to know of a leaf, or of (dtype, bytes, offset) from the host's memory."""
+        if len(leaf) == 3:
+            return NAMES[leaf[0]], leaf[1], leaf[2]
+        dtype, handle, offset, _, _, whole, shared = leaf
+        return NAMES[dtype], handle, offset, whole, shared
 
-        def told(leaf):
-            dtype, handle, offset, _, _, whole, shared = leaf
-            return NAMES[dtype], handle, offset, whole, shared
+    def pick(self, kind, x, arrays, values, loops, errors) -> None:
+        """Reads or writes at the positions that index arrays name: see picking.run."""
+        told = self._operand
+        picking.run(self, kind, told(x), [(told(leaf), size, step) for leaf, size, step in arrays], told(values), loops, errors)
 
-        if not isinstance(values, tuple):
-            values = Scalar(values, NAMES[x[0]])
-        else:
-            values = told(values)
-        return picking.run(self, kind, told(x), axis, told(index), values, loops, error)
+    def find(self, mask, shape, strides, count):
+        """Where a mask is true, and how often: a ``positions.Found``; waits for the number where it is not known."""
+        return picking.find(self, self._operand(mask), shape, strides, count)
+
+    def pick_under(self, kind, x, mask, found, values, loops, step) -> None:
+        """Reads or writes under a mask: see picking.under."""
+        told = self._operand
+        picking.under(self, kind, told(x), told(mask), found, told(values), loops, step)
+
+    def places(self, found, shape, outs) -> None:
+        """The coordinates of a mask's true elements."""
+        picking.places(self, found, shape, [(self._operand(leaf), step) for leaf, step in outs])
 
     def fill(self, leaf, number) -> None:
         """Every element of a tensor = a number of its dtype."""

@@ -1,4 +1,4 @@
-"""Gather, scatter, accumulation and masks along one axis.
+"""Gather, scatter and accumulation along one axis; positions.py has several index arrays, and masks.
 
 Which index was out of range is known on the GPU only: a kernel then sets a bit in a status word, and
 :class:`Status` turns it into an IndexError at the next wait.
@@ -18,6 +18,9 @@ from .launch import Array, array, fill, thread_count, words
 INDEX_DTYPES = ("int32", "int64")
 
 
+Errors = tuple[Exception, ...]
+
+
 class Status:
     """Status words of kernels that can find bad values, and the messages that belong to them."""
 
@@ -28,11 +31,12 @@ class Status:
         self.buffer = inst.alloc(4 * self.SLOTS, host=True)
         inst.write(self.buffer, bytes(4 * self.SLOTS))
         self._lock = threading.Lock()
-        self._messages: dict[int, tuple[int, Exception]] = {}  # slot -> (stamp, what to raise)
+        self._messages: dict[int, tuple[int, Errors]] = {}  # slot -> (stamp, what to raise for each bit)
         self._next = 0
 
-    def slot(self, error: Exception) -> int:
-        """A word for one dispatch; whoever filled the ring waits for the oldest."""
+    def slot(self, error: Exception | Errors) -> int:
+        """A word for one dispatch; whoever filled the ring waits for the oldest. Several errors: one for each bit."""
+        errors = (error,) if isinstance(error, Exception) else error
         with self._lock:
             full = len(self._messages) == self.SLOTS
         if full:
@@ -42,7 +46,7 @@ class Status:
             while self._next in self._messages:
                 self._next = (self._next + 1) % self.SLOTS
             slot, self._next = self._next, (self._next + 1) % self.SLOTS
-            self._messages[slot] = (0, error)
+            self._messages[slot] = (0, errors)
         return slot
 
     def binding(self, slot: int) -> Binding:
@@ -71,37 +75,39 @@ class Status:
             found = None
             bad = []
             for _, slot in done:
-                _, error = self._messages.pop(slot)
+                _, errors = self._messages.pop(slot)
                 if flags[slot]:
                     bad.append(slot)
-                    found = found or error
+                    found = found or errors[(flags[slot] & -flags[slot]).bit_length() - 1]
         for slot in bad:
             fill(self.inst, array(self.buffer, "uint32", (1,), slot), 0, "status")
         if found is not None:
             raise found
 
 
-_ZERO = {name: ("float2(0.0f, 0.0f)" if kind == "float2" else f"{kind}(0)") for name, kind in STORAGE.items()}
+ZERO = {name: ("float2(0.0f, 0.0f)" if kind == "float2" else f"{kind}(0)") for name, kind in STORAGE.items()}
 _MOVE = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+
+
+def add_text(dtype: str) -> str:
+    """The register ``sum`` and one more, ``v``; sums of halves stay float32 and are rounded once, when stored."""
+    if dtype in FLOATS:
+        return "sum + v"
+    if dtype == "complex64":
+        return "float2(sum.x + v.x, sum.y + v.y)"
+    if dtype == "bool":
+        return "sum || v"
+    wide = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"
+    return f"{STORAGE[dtype]}({wide}(sum) + {wide}(v))"
 
 
 @functools.lru_cache(maxsize=256)
 def _text(dtype: str, index: str, which: str) -> str:
-    item = STORAGE[dtype]
-    if dtype in FLOATS:
-        add = {"float32": "sum + v", "float16": "f16_round(sum + v)", "bfloat16": "bf16_round(sum + v)"}[dtype]
-    elif dtype == "complex64":
-        add = "float2(sum.x + v.x, sum.y + v.y)"
-    elif dtype == "bool":
-        add = "sum || v"
-    else:
-        wide = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"
-        add = f"{item}({wide}(sum) + {wide}(v))"
     return codegen.fill(
         "indexing", {dtype},
         GATHER=int(which == "gather"), SCATTER=int(which == "scatter"), ACCUMULATE=int(which == "accumulate"),
-        COMPACT=int(which == "compact"), ITEM=item, INDEX_TYPE=STORAGE[index], ZERO=_ZERO[dtype],
-        REGISTER=codegen.REGISTER[dtype], ADD=add, STORE=codegen.store_text("sum", dtype),
+        ITEM=STORAGE[dtype], INDEX_TYPE=STORAGE[index], ZERO=ZERO[dtype],
+        REGISTER=codegen.REGISTER[dtype], ADD=add_text(dtype), STORE=codegen.store_text("sum", dtype),
         LOAD_TARGET=codegen.load_text("q", "0", dtype),
         LOAD_SOURCE=codegen.load_text("p", "m * long(arg[5])", dtype),
     )  # fmt: skip
@@ -113,7 +119,7 @@ def _three(a: Array) -> tuple[int, int, int]:
     return a.strides  # type: ignore[return-value]
 
 
-def _moved(a: Array) -> Array:
+def moved(a: Array) -> Array:
     """The same bytes as unsigned integers: a move keeps every bit."""
     return a._replace(dtype=_MOVE[ITEM_BYTES[a.dtype]])
 
@@ -122,7 +128,7 @@ def gather(inst: Instance, source: Array, index: Array, target: Array, status: S
     """target[o, m, i] = source[o, index[o, m, i], i]; ``error`` is raised later if an index is out of range."""
     if target.size == 0:
         return 0
-    source, target = _moved(source), _moved(target)
+    source, target = moved(source), moved(target)
     outer, m, inner = target.shape
     kernel = inst.kernel(_text(source.dtype, index.dtype, "gather"), "gather")
     threads = thread_count(target.size)
@@ -141,7 +147,7 @@ def scatter(inst: Instance, source: Array, index: Array, target: Array, status: 
     outer, m, inner = source.shape
     if source.size == 0 or target.size == 0:
         return 0
-    source, target = _moved(source), _moved(target)
+    source, target = moved(source), moved(target)
     text = _text(source.dtype, index.dtype, "scatter")
     n = target.shape[1]
     winner = inst.alloc(4 * outer * n * inner)
@@ -237,26 +243,3 @@ kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
     bindings = [index.binding(READ), out.binding(WRITE), status.binding(slot)]
     stamp = inst.encode(kernel, bindings, (threads,), words(m, index.strides[1], n), ops=4 * m, label="normalise")
     status.stamped(slot, stamp)
-
-
-def nonzero(inst: Instance, mask: Array, allocate: Any) -> tuple[int, Any]:
-    """Positions of the true elements of a dense one-dimensional bool array.
-
-    Their number is read back, which waits; ``allocate(count)`` gives the int64 array to fill.  Returns
-    the number and that array.
-    """
-    n = mask.size
-    if n == 0:
-        return 0, allocate(0)
-    position = inst.alloc(8 * n)
-    places = array(position, "int64", (1, n, 1), whole=True)
-    sorting.scan(inst, "sum", mask._replace(shape=(1, n, 1), strides=(0, 1, 0)), 1, places)
-    count = int.from_bytes(inst.read(position, 8 * (n - 1), 8), "little")
-    out = allocate(count)
-    if count:
-        kernel = inst.kernel(_text("bool", "int64", "compact"), "compact")
-        threads = thread_count(n)
-        bindings = [mask.binding(READ), Binding(position, 8, READ), out.binding(WRITE | OVERWRITE)]
-        inst.encode(kernel, bindings, (threads,), words(n), ops=2 * n, label="nonzero")
-    position.release()
-    return count, out

@@ -267,7 +267,7 @@ def masked_scatter_(x, mask, source):
     [1.0, 0.0, 2.0]
     """
     mask, part = _masked("masked_scatter_", x, mask, source)
-    run = lambda: _core.mask_put(x, mask, part, "masked_scatter_")
+    run = lambda: _core.mask_put(x, mask, part, "masked_scatter_", True)
     return inplace("masked_scatter_", x, (source,), run, mask=mask)
 
 
@@ -400,7 +400,7 @@ def masked_scatter(x, mask, source, /):
     [0.0, 1.0, 2.0]
     """
     mask, part = _masked("masked_scatter", x, mask, source)
-    return _value("masked_scatter", x, source, lambda out: _core.mask_put(out, mask, part, "masked_scatter"), mask=mask)
+    return _value("masked_scatter", x, source, lambda out: _core.mask_put(out, mask, part, "masked_scatter", True), mask=mask)
 
 
 for _f in (index_add_, index_copy_, index_fill_, index_put_, masked_fill_, masked_scatter_, put_along_axis_, scatter_, scatter_add_, slice_set):

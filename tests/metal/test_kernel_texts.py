@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorx.metal import codegen, indexing, pooling, products, random, reductions, rows, sorting
+from tensorx.metal import codegen, indexing, pooling, positions, products, random, reductions, rows, sorting
 from tensorx.metal.codegen import INDEX, LINEAR, ONE, SCALAR, STRIDED, Instr, Operand, Program
 from tensorx.ops import rowlang, table
 
@@ -68,13 +68,16 @@ def family_texts():
         if dtype in codegen.FLOATS:
             yield f"matrix-{dtype}", products._text(products._matmul_texts(dtype, dtype, dtype, 1, False, True), dtype,
                                                     False, 16, 2, 16, True)  # fmt: skip
-            for norm, grouped in itertools.product((False, True), repeat=2):
-                yield f"rows-{dtype}-{norm}-{grouped}", rows._text(dtype, dtype, dtype, norm, grouped)
+            for part, grouped in itertools.product(rows.PARTS, (False, True)):
+                yield f"rows-{dtype}-{part}-{grouped}", rows._text(dtype, dtype, dtype, part, grouped)
             for kind, adaptive in itertools.product(pooling.KINDS, (False, True)):
                 yield (f"pooling-{kind}-{dtype}-{adaptive}",
                        pooling._text(kind, dtype, adaptive, kind == "max" and not adaptive, adaptive))  # fmt: skip
-        for which, index in itertools.product(("gather", "scatter", "accumulate", "compact"), ("int32", "int64")):
+        for which, index in itertools.product(("gather", "scatter", "accumulate"), ("int32", "int64")):
             yield f"{which}-{dtype}-{index}", indexing._text(dtype, index, which)
+        for kind, option, wide in itertools.product(positions.KINDS, (False, True), (False, True)):
+            indices = ("bool",) if kind == "mask_fill" else ("int64", "uint64", "int8")
+            yield f"{kind}-{dtype}-{option}-{wide}", positions._text(kind, dtype, indices, wide, option, ("int32", "int64")[wide])
         if dtype != "complex64":
             for descending, wide in ((False, False), (True, True)):
                 yield f"sort-{dtype}-{descending}", sorting._sort_text(dtype, descending, wide)

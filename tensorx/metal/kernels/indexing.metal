@@ -1,4 +1,4 @@
-// Gather, scatter and masks along one axis. Arrays are seen as (outer, axis, inner) with strides of their own;
+// Gather, scatter and accumulation along one axis. Arrays are seen as (outer, axis, inner) with strides of their own;
 // an index array may be broadcast. Indices below 0 count from the end; one out of range sets a status word and
 // reads or writes nothing.
 
@@ -137,17 +137,5 @@ kernel void accumulate_sorted(device const $ITEM *source [[buffer(0)]], device c
         }
         *q = $STORE;
     }
-}
-#endif
-
-#if $COMPACT
-// out[position[e] - 1] = e for every e with mask[e] != 0, position being the inclusive count of them
-kernel void compact(device const uchar *mask [[buffer(0)]], device const long *position [[buffer(1)]],
-                    device long *out [[buffer(2)]], constant long *off [[buffer(3)]],
-                    constant ulong *arg [[buffer(4)]], uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
-{
-    for (ulong e = tid; e < arg[0]; e += threads)
-        if (mask[off[0] + long(e)] != 0)
-            out[off[2] + position[off[1] + long(e)] - 1] = long(e);
 }
 #endif
