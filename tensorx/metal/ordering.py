@@ -35,12 +35,15 @@ def sort(x, axis, descending, values, order):
 
 
 def can_scan(kind, x):
-    """Whether there is a kernel for running sums or products of a dtype."""
+    """Whether there is a kernel for running sums or products, or the linear recurrence, of a dtype."""
+    if kind == _core.SCAN_LINEAR:
+        return x.dtype.name in ("float32", "complex64")
     return kind in (_core.SCAN_SUM, _core.SCAN_PROD) and x.dtype.name in codegen.STORAGE
 
 
-def scan(kind, x, axis, initial):
-    """Running sums or products of x along an axis, in x's dtype, with the one of nothing in front where initial is set."""
+def scan(kind, x, axis, initial, b=None):
+    """Running sums or products of x along an axis, in x's dtype, with the one of nothing in front where initial is set;
+    or y[i] = x[i] * y[i - 1] + b[i]."""
     backend = x.device.backend
     shape = list(x.shape)
     shape[axis] += bool(initial)
@@ -56,9 +59,12 @@ def scan(kind, x, axis, initial):
         length = shape[axis]
         first = inner if initial else 0
         target = _core.strided_view(out, (outer, x.shape[axis], inner), (length * inner, inner, 1), first) if initial else _lines(body, axis)
-        leaves = [_core.device_leaf(_lines(x, axis)), _core.device_leaf(target)]
+        leaves = [_core.device_leaf(t) for t in (_lines(x, axis), target, *([_lines(b, axis)] if b is not None else []))]
         backend.inst.forget()
-        source, aim = (backend._array(leaf) for leaf in leaves)
+        source, aim, *second = (backend._array(leaf) for leaf in leaves)
+        if second:
+            backend._after(sorting.recurrence(backend.inst, source, second[0], aim), *leaves)
+            return out
         name = "sum" if kind == _core.SCAN_SUM else "prod"
         backend._after(sorting.scan(backend.inst, name, source, 1, aim), *leaves)
     return out

@@ -147,6 +147,11 @@ def _scan_text(op: str, dtype: str, out: str, chunks: bool) -> str:
     return text
 
 
+def _chunk(lines: int, n: int) -> int:
+    """How many elements of a line one thread walks."""
+    return max(64, -(-n * lines // 65536), -(-n // 4096)) if lines < 4096 and n > 256 else n
+
+
 def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> int:
     """target = running sum, prod, max or min of source along axis 1; both are (outer, n, inner)."""
     if axis != 1 or op not in SCANS:
@@ -155,9 +160,7 @@ def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> in
     lines = outer * inner
     if lines == 0 or n == 0:
         return 0
-    chunk = n
-    if lines < 4096 and n > 256:
-        chunk = max(64, -(-n * lines // 65536), -(-n // 4096))
+    chunk = _chunk(lines, n)
     chunks = -(-n // chunk)
     text = _scan_text(op, source.dtype, target.dtype, True)
     threads = min(lines * chunks, 1 << 20)
@@ -180,6 +183,50 @@ def scan(inst: Instance, op: str, source: Array, axis: int, target: Array) -> in
     stamp = inst.encode(
         inst.kernel(text, "scan_write"), [source.binding(READ), held, target.binding(WRITE)], (threads,), arguments,
         ops=2 * lines * n, label=f"running {op}",
+    )  # fmt: skip
+    if totals is not None:
+        totals.release()
+    return stamp
+
+
+@functools.lru_cache(maxsize=2)
+def _recurrence_text(dtype: str) -> str:
+    twofold = dtype == "complex64"
+    text = codegen.fill(
+        "recurrence", {dtype}, COMPLEX=int(twofold), IN=STORAGE[dtype], FIRST="B" if twofold else "float2(B, 0.0f)",
+        VALUE="s" if twofold else "s.x",
+    )  # fmt: skip
+    if twofold:
+        return text
+    body = reductions.rule("prod", dtype).definitions + text[text.index("// y[j]") :]
+    return codegen.prelude(body, {dtype}) + body
+
+
+def recurrence(inst: Instance, source: Array, second: Array, target: Array) -> int:
+    """target[j] = source[j] * target[j - 1] + second[j] along axis 1 of (outer, n, inner); float32 or complex64."""
+    outer, n, inner = source.shape
+    lines = outer * inner
+    if lines == 0 or n == 0:
+        return 0
+    chunk = _chunk(lines, n) if source.dtype == "float32" else n
+    chunks = -(-n // chunk)
+    text = _recurrence_text(source.dtype)
+    threads = min(lines * chunks, 1 << 20)
+    arguments = words(lines, n, inner, chunk, chunks, *source.strides, *second.strides, *target.strides)
+    both = [source.binding(READ), second.binding(READ)]
+    totals, held = None, source.binding(READ)._replace(item_bytes=1, offset=0, access=0)
+    if chunks > 1:
+        totals = inst.alloc(16 * lines * chunks)
+        held = Binding(totals, 16, WRITE | OVERWRITE)
+        kernel = inst.kernel(text, "recurrence_chunks")
+        inst.encode(kernel, [*both, held], (threads,), arguments, ops=6 * lines * n, label="recurrence (chunks)")
+        held = held._replace(access=READ | WRITE)
+        kernel = inst.kernel(text, "recurrence_totals")
+        inst.encode(kernel, [*both, held], (min(lines, threads),), arguments, ops=8 * lines * chunks, label="recurrence (totals)")
+        held = held._replace(access=READ)
+    stamp = inst.encode(
+        inst.kernel(text, "recurrence_write"), [*both, held, target.binding(WRITE)], (threads,), arguments, ops=4 * lines * n,
+        label="recurrence",
     )  # fmt: skip
     if totals is not None:
         totals.release()

@@ -158,7 +158,7 @@ def scan(kind, x, axis, initial=False, b=None):
         from tensorx.metal import ordering
 
         if ordering.can_scan(kind, x):
-            return ordering.scan(kind, x, axis, initial)
+            return ordering.scan(kind, x, axis, initial, b)
     return _core.scan_lines(kind, x, axis, initial, b)
 
 
