@@ -30,11 +30,52 @@ cdef tx_node *c_ordered(tx_node *n) except NULL:
     return n
 
 
+cdef tuple device_norm_backward(Tensor g, Tensor x, object weight, object mean, object rstd, bint want_x, bint want_weight, bint want_bias):
+    """The same on x's device, or None where it has no kernel."""
+    cdef object backend = g_backends[x.n.device]
+    cdef int64_t size = x.n.shape[x.n.ndim - 1]
+    cdef Tensor t
+    cdef Tensor dx = None
+    cdef Tensor dw = None
+    cdef Tensor db = None
+    if x.n.ndim != 2 or g.n.dtype != x.n.dtype or not backend.has_row_op(TX_ROW_LAYER_NORM, x.n.dtype):
+        return None
+    ensure(x.n)
+    ensure(g.n)
+    if not tx_is_c_dense(x.n.ndim, x.n.shape, x.n.strides):
+        x = wrap(node_c_copy(x.n))
+    if want_x:
+        dx = wrap(leaf_empty(x.n.device, x.n.dtype, 2, x.n.shape, "norm_backward"))
+    if want_weight:
+        dw = wrap(leaf_empty(x.n.device, x.n.dtype, 1, &size, "norm_backward"))
+    if want_bias:
+        db = wrap(leaf_empty(x.n.device, x.n.dtype, 1, &size, "norm_backward"))
+    if x.n.numel == 0:
+        for t in (dx, dw, db):
+            if t is not None and t.n.numel:
+                write_value(t, 0, "norm_backward")
+                reset_version(t)
+        return dx, dw, db
+    operands = [t for t in (g, x, weight, mean, rstd) if t is not None]
+    for t in operands:
+        ensure(t.n)
+    for t in operands:
+        mark(t.n.st, 0, 1)
+    try:
+        backend.norm_backward(leaf_text(g.n), leaf_text(x.n), maybe_text(weight), maybe_text(mean), maybe_text(rstd), maybe_text(dx),
+                              maybe_text(dw), maybe_text(db))
+    finally:
+        for t in operands:
+            mark(t.n.st, 0, -1)
+        wake_waiters()
+    return dx, dw, db
+
+
 def norm_backward(Tensor g, Tensor x, weight, mean, rstd, bint want_x, bint want_weight, bint want_bias):
     """Gradients (of x, weight, bias; None where not wanted) of layer_norm, or of rms_norm where mean is None.
 
-    g and x: rows of one length, float32 or float64, on the CPU. weight: one contiguous row, or None.
-    mean, rstd: the forward's, one element per row. Without a record of history.
+    g and x: rows of one length, float32 or float64. weight: one contiguous row, or None. mean, rstd: the forward's, one
+    element per row. Without a record of history. None where the device has no kernel.
     """
     cdef tx_norm_job j
     cdef tx_node *a = NULL
@@ -46,6 +87,8 @@ def norm_backward(Tensor g, Tensor x, weight, mean, rstd, bint want_x, bint want
     cdef Tensor db = None
     if x.n.dtype != TX_F32 and x.n.dtype != TX_F64:
         raise DTypeError(f"norm_backward: needs float32 or float64, got {DTYPES[x.n.dtype].name}")
+    if x.n.device:
+        return device_norm_backward(g, x, weight, mean, rstd, want_x, want_weight, want_bias)
     try:
         a = c_ordered(g.n)
         b = c_ordered(x.n)

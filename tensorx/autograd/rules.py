@@ -232,12 +232,13 @@ def _normalised(g, kept, wanted):
     rows = _count(shape) // n if n else 0
     flat = g.reshape((rows, n))
     weight = kept.get("weight")
-    if x is not None and rows and not _tracked(g, x, weight) and x.device.type == "cpu" and x.dtype is g.dtype and x.dtype.name in ("float32", "float64"):
-        w = None if weight is None else _core.cast(weight, x.dtype).contiguous().reshape((n,))
-        dx, dw, db = _core.norm_backward(flat, x.reshape((rows, n)), w, kept.get("mean"), kept["rstd"], 0 in wanted, 1 in wanted, 2 in wanted)
-        found = {0: dx, 1: dw, 2: db}
-        shapes = {0: shape, **{k + 1: p for k, p in enumerate(kept["parameters"])}}
-        return {k: found[k].reshape(shapes[k]) for k in wanted}
+    if x is not None and rows and not _tracked(g, x, weight) and x.dtype is g.dtype and x.dtype.name in ("float32", "float64"):
+        w = weight if weight is None or weight.dtype is x.dtype else _core.cast(weight, x.dtype)
+        w = None if w is None else w.contiguous().reshape((n,))
+        found = _core.norm_backward(flat, x.reshape((rows, n)), w, kept.get("mean"), kept["rstd"], 0 in wanted, 1 in wanted, 2 in wanted)
+        if found is not None:
+            shapes = (shape, *kept["parameters"])
+            return {k: found[k].reshape(shapes[k]) for k in wanted}
     if x is not None:
         rows_x = x.reshape((rows, n))
         if _tracked(x):

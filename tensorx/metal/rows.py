@@ -11,20 +11,23 @@ import math
 from . import codegen, reductions
 from .bridge import READ, WRITE, Instance
 from .codegen import FLOATS, STORAGE, Instr
-from .launch import Array, array, collapse, elementwise, scalar_word, words
+from .launch import Array, collapse, dense, scalar_word, words
 
 SMALL = 16  # rows up to here belong to one thread each
 
 
+PARTS = ("softmax", "norm", "softmax gradient", "norm gradient")  # of the template
+
+
 @functools.lru_cache(maxsize=128)
-def _text(dtype: str, out: str, weight: str, norm: bool, grouped: bool) -> str:
+def _text(dtype: str, out: str, weight: str, part: str, grouped: bool) -> str:
     return codegen.fill(
         "rows",
         IN=STORAGE[dtype], OUT=STORAGE[out], WEIGHT=STORAGE[weight],
-        LOAD=codegen.load_text("p", "long(j) * step", dtype),
+        LOAD=codegen.load_text("p", "long(j) * step", dtype), LOAD_OTHER=codegen.load_text("other", "j", dtype),
         STORE=codegen.store_text("y", out),
         LOAD_WEIGHT=codegen.load_text("w", "j", weight),
-        SOFTMAX=int(not norm), NORM=int(norm), GROUPED=int(grouped),
+        **{name.upper().replace(" ", "_"): int(name == part) for name in PARTS}, GROUPED=int(grouped),
     )  # fmt: skip
 
 
@@ -77,30 +80,22 @@ def softmax(inst: Instance, x: Array, axis: int, out: Array, kind: str = "softma
     """``kind``: softmax, log_softmax (``out`` shaped as x) or logsumexp (``out`` without the axis)."""
     if x.dtype not in FLOATS:
         raise ValueError(f"{kind} of {x.dtype}")
-    text_of = functools.partial(_text, x.dtype, out.dtype, "float32", False)
+    text_of = functools.partial(_text, x.dtype, out.dtype, "float32", "softmax")
     bindings = [x.binding(READ), out.binding(WRITE)]
     return _run(inst, kind, text_of, _geometry(x, axis, out, kind != "logsumexp"), [], bindings, 30)
 
 
 def softmax_backward(inst: Instance, grad: Array, value: Array, out: Array, logarithm: bool) -> int:
-    """The gradient of softmax (or log_softmax) over the last axis from its result ``value``; grad may be out itself.
+    """The gradient of softmax (or log_softmax) over the last axis from its result ``value`` (dense); grad may be out itself.
 
-    (grad - sum(grad * value)) * value, or grad - sum(grad) * exp(value): one reduction and one pass.
+    (grad - sum(grad * value)) * value, or grad - sum(grad) * exp(value).
     """
-    kind, shape = grad.dtype, grad.shape
-    sums = inst.alloc(4 * max(1, math.prod(shape[:-1])))
-    total = array(sums, "float32", shape[:-1], whole=True)
-    instrs = [] if logarithm else [Instr("multiply", kind, 2, (0, 1))]
-    inputs = [grad] if logarithm else [grad, value]
-    reductions.reduce(inst, "sum", inputs, instrs, 0 if logarithm else 2, shape, (len(shape) - 1,), total, "softmax backward (sums)")
-    spread = total._replace(shape=shape, strides=(*total.strides, 0), whole=False)
-    if logarithm:
-        instrs = [Instr("exp", kind, 3, (1,)), Instr("multiply", kind, 4, (3, 2)), Instr("subtract", kind, 5, (0, 4))]
-    else:
-        instrs = [Instr("subtract", kind, 3, (0, 2)), Instr("multiply", kind, 4, (3, 1))]
-    stamp = elementwise(inst, [grad, value, spread], instrs, [(instrs[-1].dst, out)], "softmax backward")
-    sums.release()
-    return stamp
+    if grad.dtype not in FLOATS or value.dtype != grad.dtype or value.strides != dense(value.shape):
+        raise ValueError(f"softmax backward of {grad.dtype} with a result of {value.dtype}")
+    text_of = functools.partial(_text, grad.dtype, out.dtype, "float32", "softmax gradient")
+    bindings = [grad.binding(READ), out.binding(WRITE), value.binding(READ)]
+    name = "log_softmax_backward" if logarithm else "softmax_backward"
+    return _run(inst, name, text_of, _geometry(grad, -1, out, True), [], bindings, 6)
 
 
 def norm(
@@ -122,7 +117,7 @@ def norm(
     flags = (weight is not None) | 2 * (bias is not None) | 4 * (rstd is not None)
     if kind == "layer_norm" and (mean is None) != (rstd is None):
         raise ValueError("mean and rstd go together")
-    text_of = functools.partial(_text, x.dtype, out.dtype, weight_dtype, True)
+    text_of = functools.partial(_text, x.dtype, out.dtype, weight_dtype, "norm")
     spare = out.binding(READ)  # an unused argument still needs a buffer
     unused = spare._replace(item_bytes=1, offset=0, access=0)
     bindings = [
@@ -135,3 +130,66 @@ def norm(
     ]
     extra = [scalar_word(eps, "float32"), flags]
     return _run(inst, kind, text_of, _geometry(x, len(x.shape) - 1, out, True), extra, bindings, 12)
+
+
+def _row_step(a: Array) -> int:
+    """From row to row, where one step leads through all of them."""
+    dims, (steps,) = collapse(a.shape[:-1], [a.strides[:-1]])
+    if len(dims) > 1:
+        raise ValueError("rows in more than one dimension; make the operand C-ordered first")
+    return steps[0] if steps else 0
+
+
+def norm_backward(
+    inst: Instance,
+    grad: Array,
+    x: Array,
+    weight: Array | None,
+    mean: Array | None,
+    rstd: Array,
+    out: Array | None = None,
+    dweight: Array | None = None,
+    dbias: Array | None = None,
+) -> int:
+    """The gradients of layer_norm (of rms_norm where mean is None) that have an array: of x (``out``), weight and bias.
+
+    x is dense, grad has its shape and dtype and rows one step apart, mean and rstd are the forward's, float32, one element per row. Those of the
+    parameters are sums of columns in float32 pairs; out may be grad itself.
+    """
+    shape, dtype = x.shape, x.dtype
+    if dtype not in FLOATS or grad.dtype != dtype or x.strides != dense(shape):
+        raise ValueError(f"norm backward of {dtype} with a gradient of {grad.dtype}")
+    n, rows = shape[-1], math.prod(shape[:-1])
+    if not n or not rows:
+        return 0
+    stamp, table = 0, (rows, n)
+    flat = [a._replace(shape=table, strides=(_row_step(a), a.strides[-1]), whole=False) for a in (grad, x)]
+    if dweight is not None:
+        inputs = flat + [a._replace(shape=table, strides=(1, 0), whole=False) for a in (rstd, mean) if a is not None]
+        instrs: list[Instr] = []
+
+        def put(op: str, kind: str, *operands: int, to: str | None = None) -> int:
+            instrs.append(Instr(op, kind, len(inputs) + len(instrs), operands, to))
+            return instrs[-1].dst
+
+        g, u = (0, 1) if dtype == "float32" else (put("cast", dtype, k, to="float32") for k in (0, 1))
+        centred = u if mean is None else put("subtract", "float32", u, 3)
+        product = put("multiply", "float32", g, put("multiply", "float32", centred, 2))
+        stamp = reductions.reduce(inst, "sum", inputs, instrs, product, table, (0,), dweight, "norm backward (weight)")
+    if dbias is not None:
+        stamp = reductions.reduce(inst, "sum", flat[:1], [], 0, table, (0,), dbias, "norm backward (bias)")
+    if out is None:
+        return stamp
+    weight_dtype = (weight or x).dtype
+    text_of = functools.partial(_text, dtype, out.dtype, weight_dtype, "norm gradient")
+    unused = out.binding(READ)._replace(item_bytes=1, offset=0, access=0)
+    bindings = [
+        grad.binding(READ),
+        out.binding(WRITE),
+        x.binding(READ),
+        weight.binding(READ) if weight else unused,
+        mean.binding(READ) if mean else unused,
+        rstd.binding(READ),
+    ]
+    flags = (weight is not None) | 2 * (mean is not None)
+    return _run(inst, "norm_backward", text_of, _geometry(grad, -1, out, True), [flags], bindings, 16)

@@ -1,9 +1,10 @@
-"""softmax and its kin, layer_norm and rms_norm against NumPy in double."""
+"""softmax and its kin, layer_norm, rms_norm and their gradients against NumPy in double."""
 
 import numpy as np
 import pytest
 from metal_tools import from_bf16, to_bf16
 
+import tensorx as tx
 from tensorx.metal import rows
 
 
@@ -142,3 +143,131 @@ def test_variance_of_a_large_mean(gpu):
     wide = x.astype(float)
     expected = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
     np.testing.assert_allclose(gpu.get(out), expected, rtol=1e-3, atol=1e-4)
+
+
+# ---- gradients ----------------------------------------------------------------------------------------
+
+
+def soft_gradient(kind, g, y):
+    g, y = g.astype(float), y.astype(float)
+    if kind == "softmax":
+        return (g - (g * y).sum(-1, keepdims=True)) * y
+    return g - g.sum(-1, keepdims=True) * np.exp(y)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", [(5,), (3, 16), (3, 17), (2, 3, 1000), (400, 6)], ids=str)
+def test_softmax_gradient(gpu, kind, shape):
+    rng = np.random.default_rng(6)
+    g = rng.normal(size=shape).astype(np.float32)
+    y = reference(kind, rng.normal(size=shape) * 3, -1).astype(np.float32)
+    grad, out = gpu.put(g, pad=2), gpu.empty(shape, "float32", pad=5)
+    rows.softmax_backward(gpu.inst, grad, gpu.put(y, pad=1), out, kind == "log_softmax")
+    expected = soft_gradient(kind, g, y)
+    np.testing.assert_allclose(gpu.get(out), expected, rtol=1e-5, atol=2e-6)
+    rows.softmax_backward(gpu.inst, grad, gpu.put(y, pad=1), grad, kind == "log_softmax")  # in place
+    assert np.array_equal(gpu.get(grad), gpu.get(out))
+    spread = gpu.put(np.float32([0.5]), pad=1)._replace(shape=shape, strides=(0,) * len(shape))
+    rows.softmax_backward(gpu.inst, spread, gpu.put(y), out, kind == "log_softmax")
+    np.testing.assert_allclose(gpu.get(out), soft_gradient(kind, np.full(shape, 0.5), y), rtol=1e-5, atol=2e-6)
+
+
+def norm_gradients(g, x, w, eps, layer):
+    g, x = (a.astype(float).reshape(-1, a.shape[-1]) for a in (g, x))
+    mean = x.mean(-1, keepdims=True) if layer else np.zeros((len(x), 1))
+    rstd = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + eps)
+    u, a = (x - mean) * rstd, g if w is None else g * w
+    inner = a - u * (a * u).mean(-1, keepdims=True)
+    if layer:
+        inner -= a.mean(-1, keepdims=True)
+    return mean.ravel(), rstd.ravel(), inner * rstd, (g * u).sum(0), g.sum(0)
+
+
+@pytest.mark.parametrize("layer", [True, False], ids=["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("shape", [(3, 10), (5, 16), (4, 17), (2, 1025), (3000, 40), (1, 300)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_norm_gradients(gpu, layer, shape, dtype):
+    rng = np.random.default_rng(7)
+
+    def held(values):
+        if dtype == "bfloat16":
+            bits = to_bf16(values)
+            return bits, from_bf16(bits)
+        return values.astype(dtype), values.astype(dtype).astype(np.float32)
+
+    n = shape[-1]
+    (g, g_exact), (x, x_exact) = held(rng.normal(size=shape)), held(rng.normal(size=shape) * 2 + 1)
+    affine = shape != (5, 16)
+    w = rng.normal(size=n).astype(np.float32) if affine else None
+    mean, rstd, dx, dw, db = norm_gradients(g_exact, x_exact, w, 1e-5, layer)
+    out = gpu.empty(shape, dtype, pad=3)
+    dweight, dbias = gpu.empty((n,), "float32", pad=1), gpu.empty((n,), "float32", pad=2)
+    rows.norm_backward(
+        gpu.inst, gpu.put(g, dtype, pad=1), gpu.put(x, dtype, pad=2), gpu.put(w, pad=3) if affine else None,
+        gpu.put(mean.astype(np.float32), pad=1) if layer else None, gpu.put(rstd.astype(np.float32), pad=2), out, dweight, dbias,
+    )  # fmt: skip
+    got = from_bf16(gpu.get(out)) if dtype == "bfloat16" else gpu.get(out).astype(float)
+    tolerance = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+    np.testing.assert_allclose(got.reshape(-1, n), dx, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(gpu.get(dweight), dw, rtol=2e-5, atol=2e-5 * np.sqrt(len(dx)))
+    np.testing.assert_allclose(gpu.get(dbias), db, rtol=2e-5, atol=2e-5 * np.sqrt(len(dx)))
+
+
+NORMS = {
+    "layer_norm": lambda x, w, b: tx.layer_norm(x, x.shape[-1], w, b),
+    "rms_norm": lambda x, w, b: tx.rms_norm(x, x.shape[-1], w),
+    "softmax": lambda x, w, b: tx.softmax(x),
+    "log_softmax": lambda x, w, b: tx.log_softmax(x),
+}
+
+
+@pytest.mark.parametrize("name, dispatches", [("layer_norm", 3), ("rms_norm", 2), ("softmax", 1), ("log_softmax", 1)])
+def test_gradients_are_few_dispatches_and_wait_for_nothing(metal, name, dispatches):
+    """One kernel over the rows, and a sum of columns for each parameter; sizes compile nothing."""
+
+    def run(device, shape, seed):
+        rng = np.random.default_rng(seed)
+        with tx.device(device), tx.deferred(True):
+            x, w, b, g = (tx.asarray(rng.normal(size=s).astype(np.float32)) for s in (shape, shape[-1], shape[-1], shape))
+            leaves = [x.requires_grad_()]
+            if "norm" in name:
+                leaves += [w.requires_grad_(), b.requires_grad_()][: 2 if name == "layer_norm" else 1]
+            y = NORMS[name](x, w, b)
+            tx.eval(y, g)
+            before = tx.metal.stats()
+            y.backward(g)
+            tx.eval(*(p.grad for p in leaves))
+            after = tx.metal.stats()
+            return [p.grad.numpy() for p in leaves], {k: after[k] - before[k] for k in ("dispatches", "waits", "compiled")}
+
+    for k, shape in enumerate(((64, 48), (8, 4, 48), (60, 100))):
+        ours, count = run("metal", shape, k)
+        assert (count["dispatches"], count["waits"]) == (dispatches, 0)
+        assert k == 0 or count["compiled"] == 0
+        for a, b in zip(ours, run("cpu", shape, k)[0]):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_gradients_of_views(on_device, name):
+    """Of an input that is no table of rows, and of a gradient that is one number for all."""
+    base = np.random.default_rng(8).normal(size=(6, 5, 4)).astype(np.float32)
+    views = {"turned": (lambda t: t.permute_dims((2, 0, 1)), lambda a: a.transpose(2, 0, 1)), "every other": (lambda t: t[::2, ::-1],) * 2}
+    for ours, theirs in views.values():
+        x = tx.asarray(base).requires_grad_()
+        y = NORMS[name](ours(x), None, None)
+        g = np.random.default_rng(9).normal(size=y.shape).astype(np.float32)
+        (y * tx.asarray(g)).sum().backward()
+        inner = norm_gradients(g, theirs(base), None, 1e-5 if name == "layer_norm" else 1e-6, name == "layer_norm")[2].reshape(y.shape)
+        want = np.zeros(base.size)
+        want[theirs(np.arange(base.size).reshape(base.shape)).ravel()] = inner.ravel()
+        np.testing.assert_allclose(x.grad.numpy(), want.reshape(base.shape), rtol=1e-4, atol=1e-5)
+    x = tx.asarray(base).requires_grad_()
+    w = tx.ones(4).requires_grad_()
+    NORMS[name](x, w, None).sum().backward()
+    inner, dw = norm_gradients(np.ones_like(base), base, None, 1e-5 if name == "layer_norm" else 1e-6, name == "layer_norm")[2:4]
+    np.testing.assert_allclose(x.grad.numpy(), inner.reshape(base.shape), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(w.grad.numpy(), dw, rtol=1e-4, atol=1e-4)
+    none = tx.zeros((0, 4)).requires_grad_()
+    NORMS[name](none, w, None).sum().backward()
+    assert none.grad.shape == (0, 4)

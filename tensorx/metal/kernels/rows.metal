@@ -1,4 +1,4 @@
-// Kernels that see a whole row: softmax and its kin, layer_norm, rms_norm. A row has n elements, stride
+// Kernels that see a whole row: softmax and its kin, layer_norm, rms_norm, and their gradients. A row has n elements, stride
 // `step` apart; row number (o, i) starts at o * outer + i * inner. Grouped, one threadgroup shares a
 // row, otherwise a thread has it to itself and the group functions are the identity.
 
@@ -66,6 +66,7 @@ inline float group_sum(float x, threadgroup float *sh, uint lid, uint threads)
     device $OUT *q = out + off[1] + long(o) * long(arg[6]) + long(i) * long(arg[7]);
 
 #define AT(j) $LOAD
+#define WEIGHT_AT(j) $LOAD_WEIGHT
 #define WRITE_AT(j, y) q[long(j) * out_step] = $STORE
 
 #if $SOFTMAX
@@ -142,12 +143,12 @@ kernel void layer_norm(device const $IN *in [[buffer(0)]], device $OUT *out [[bu
         float y = centred * rstd;
         if ((flags & 1UL) != 0UL) {
             device const $WEIGHT *w = weight + off[2];
-            const float scaled = y * ($LOAD_WEIGHT);
+            const float scaled = y * WEIGHT_AT(j);
             y = scaled;
         }
         if ((flags & 2UL) != 0UL) {
             device const $WEIGHT *w = bias + off[3];
-            const float shifted = y + ($LOAD_WEIGHT);
+            const float shifted = y + WEIGHT_AT(j);
             y = shifted;
         }
         WRITE_AT(j, y);
@@ -173,12 +174,90 @@ kernel void rms_norm(device const $IN *in [[buffer(0)]], device $OUT *out [[buff
         float y = AT(j) * rstd;
         if ((flags & 1UL) != 0UL) {
             device const $WEIGHT *w = weight + off[2];
-            const float scaled = y * ($LOAD_WEIGHT);
+            const float scaled = y * WEIGHT_AT(j);
             y = scaled;
         }
         WRITE_AT(j, y);
     }
     if (lid == 0u && (flags & 4UL) != 0UL)
         rstd_out[off[5] + long(row)] = rstd;
+}
+#endif
+
+#if $SOFTMAX_GRADIENT
+// in: the gradient, value: the forward result, rows one after the other.
+#define VALUE_AT(j) $LOAD_OTHER
+kernel void softmax_backward(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                             device const $IN *value [[buffer(2)]],
+                             constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    device const $IN *other = value + off[2] + long(row) * long(n);
+    ROW_SUM(total, AT(j) * VALUE_AT(j))
+    for (ulong j = lid; j < n; j += threads) {
+        const float d = AT(j) - total;
+        const float y = d * VALUE_AT(j);
+        WRITE_AT(j, y);
+    }
+}
+kernel void log_softmax_backward(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                                 device const $IN *value [[buffer(2)]],
+                                 constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    device const $IN *other = value + off[2] + long(row) * long(n);
+    ROW_SUM(total, AT(j))
+    for (ulong j = lid; j < n; j += threads) {
+        const float e = EXP(VALUE_AT(j));
+        const float d = e * total;
+        const float y = AT(j) - d;
+        WRITE_AT(j, y);
+    }
+}
+#endif
+
+#if $NORM_GRADIENT
+// With u = (x - mean) * rstd and a = gradient * weight: rstd * (a - mean(a) - u * mean(a * u)), for rms_norm
+// without the means of x and of a. x: rows one after the other.
+#define X_AT(j) $LOAD_OTHER
+kernel void norm_backward(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                          device const $IN *x [[buffer(2)]], device const $WEIGHT *weight [[buffer(3)]],
+                          device const float *mean_in [[buffer(4)]], device const float *rstd_in [[buffer(5)]],
+                          constant long *off [[buffer(6)]], constant ulong *arg [[buffer(7)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    const ulong flags = arg[9];
+    device const $IN *other = x + off[2] + long(row) * long(n);
+    device const $WEIGHT *w = weight + off[3];
+    const bool centred = (flags & 2UL) != 0UL;
+    const bool weighted = (flags & 1UL) != 0UL;
+    const float mean = centred ? mean_in[off[4] + long(row)] : 0.0f;
+    const float rstd = rstd_in[off[5] + long(row)];
+    float2 s = float2(0.0f, 0.0f);
+    float2 t = float2(0.0f, 0.0f);
+    for (ulong j = lid; j < n; j += threads) {
+        const float a = weighted ? AT(j) * WEIGHT_AT(j) : AT(j);
+        const float u = (X_AT(j) - mean) * rstd;
+        const float au = a * u;
+        const float2 s1 = two_sum(s.x, a);
+        s = float2(s1.x, s.y + s1.y);
+        const float2 t1 = two_sum(t.x, au);
+        t = float2(t1.x, t.y + t1.y);
+    }
+    const float sum_a = GROUP_SUM(ISFINITE(s.x) ? s.x + s.y : s.x);
+    const float sum_au = GROUP_SUM(ISFINITE(t.x) ? t.x + t.y : t.x);
+    const float mean_a = centred ? sum_a / float(n) : 0.0f;
+    const float mean_au = sum_au / float(n);
+    for (ulong j = lid; j < n; j += threads) {
+        const float a = weighted ? AT(j) * WEIGHT_AT(j) : AT(j);
+        const float u = (X_AT(j) - mean) * rstd;
+        const float along = u * mean_au;
+        const float rest = (a - mean_a) - along;
+        const float y = rest * rstd;
+        WRITE_AT(j, y);
+    }
 }
 #endif
