@@ -18,6 +18,7 @@ from tensorx.errors import DeviceNotFoundError, MetalError, OutOfMemoryError
 
 ABI_VERSION = 1
 SLICE_MS = 50
+AGAIN = 1 << 30
 MAX_BINDINGS = 28
 MAX_CONSTANT_BYTES = 4096
 

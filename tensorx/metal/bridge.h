@@ -21,6 +21,7 @@
 #define TXM_API __attribute__((visibility("default")))
 
 #define TXM_SLICE_MS 50      /* longest blocking of one call */
+#define TXM_AGAIN 1073741824 /* added to timeout_ms: the last call was the first part of this wait, and has counted it */
 #define TXM_MAX_BINDINGS 28  /* buffers of one kernel; two more carry offsets and constants */
 #define TXM_MAX_CONSTANTS 4096
 #define TXM_MAX_IN_FLIGHT 32 /* command buffers; Metal blocks a 65th */

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from tensorx.errors import DeviceNotFoundError, MetalError
 
 from .abi import (
+    AGAIN,
     ALLOC_HOST,
     E_MEMORY,
     E_NO_DEVICE,
@@ -259,12 +260,14 @@ class Instance:
     def _error(self, err: ErrorStruct) -> Exception:
         return error_from(err, self.name, self.synchronous)
 
-    def _sliced(self, call: Callable[[ErrorStruct], int], timeout: float | None = None) -> bool:
-        """Repeat a call that returns PENDING every 50 ms; False when the time is over."""
+    def _sliced(self, call: Callable[[int, ErrorStruct], int], timeout: float | None = None) -> bool:
+        """Repeat a call that returns PENDING every 50 ms (its argument says how long); False when the time is over."""
         err = ErrorStruct()
         end = None if timeout is None else time.monotonic() + timeout
+        slice_ms = SLICE_MS
         while True:
-            code = call(err)
+            code = call(slice_ms, err)
+            slice_ms = SLICE_MS | AGAIN  # a long wait counts once
             if code == OK:
                 return True
             if code != PENDING:
@@ -386,7 +389,7 @@ class Instance:
         """Wait until the host may READ or WRITE a buffer; False if ``timeout`` seconds were not enough."""
         handle = handle_of(buffer)
         wait = self.bridge.txm_wait_buffer
-        return self._sliced(lambda err: wait(handle, access, SLICE_MS, err), timeout)
+        return self._sliced(lambda ms, err: wait(handle, access, ms, err), timeout)
 
     def heal(self, buffer: Buffer | int) -> None:
         """Say that the host has overwritten a whole buffer."""
@@ -566,7 +569,7 @@ class Instance:
         Raises what went wrong in them, if nobody was told yet.
         """
         wait, handle = self.bridge.txm_wait, self.handle
-        return self._sliced(lambda err: wait(handle, stamp, SLICE_MS, err), timeout)
+        return self._sliced(lambda ms, err: wait(handle, stamp, ms, err), timeout)
 
     def synchronize(self, timeout: float | None = None) -> bool:
         """Commit and wait for everything encoded so far; failures of any of it are raised."""
@@ -585,9 +588,10 @@ class Instance:
 
         commit()
         end = None if timeout is None else time.monotonic() + timeout
-        code = PENDING
+        code, slice_ms = PENDING, SLICE_MS
         while stamp.value and code == PENDING:
-            code = self.bridge.txm_wait(self.handle, stamp.value, SLICE_MS, err)
+            code = self.bridge.txm_wait(self.handle, stamp.value, slice_ms, err)
+            slice_ms = SLICE_MS | AGAIN
             if code == PENDING and end is not None and time.monotonic() >= end:
                 return False
         if code not in (OK, PENDING):
@@ -603,7 +607,7 @@ class Instance:
     def close(self) -> None:
         """Finish all work and give the pool back.  Buffers that live on stay readable."""
         close, handle = self.bridge.txm_close, self.handle
-        self._sliced(lambda err: close(handle, err))
+        self._sliced(lambda _, err: close(handle, err))
 
 
 _FEATURE_PROBES = {

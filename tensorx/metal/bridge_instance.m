@@ -249,8 +249,10 @@ static int32_t wait_for(txm_instance *in, uint64_t stamp, txm_buffer *b, uint32_
                         uint32_t timeout_ms, txm_error *err)
 {
     struct timespec until;
+    int again = (timeout_ms & TXM_AGAIN) != 0;
+    timeout_ms &= ~(uint32_t)TXM_AGAIN;
     deadline_in(&until, timeout_ms < TXM_SLICE_MS ? timeout_ms : TXM_SLICE_MS);
-    for (int blocked = 0;; blocked = 1) {
+    for (int blocked = again;; blocked = 1) {
         int32_t code = TXM_OK;
         int finished = 0;
         uint64_t seq = done_seq(in);

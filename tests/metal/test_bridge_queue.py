@@ -84,6 +84,15 @@ def test_waits_cover_every_command_buffer_below(inst, run, stand_in):
         assert ints(inst, b)[0] == k
 
 
+def test_a_long_wait_counts_once(inst, run, stand_in):
+    stand_in.set(delay_us=180000)  # several slices
+    for wait in (lambda b, s: inst.wait(s), lambda b, s: inst.read(b), lambda b, s: inst.synchronize()):
+        buffer = inst.alloc(64)
+        before = inst.stats()["waits"]
+        wait(buffer, run("fill", buffer))
+        assert inst.stats()["waits"] == before + 1
+
+
 def test_a_buffer_waits_for_its_own_work_only(inst, run, stand_in):
     early, late = inst.alloc(4 * N), inst.alloc(4 * N)
     run("fill", early, value=1)
