@@ -30,8 +30,7 @@ def _statistics(x):
     """Mean and variance per channel, broadcastable."""
     axes = (0, *range(2, x.ndim))
     mean = tx.mean(x, axis=axes, keepdims=True)
-    centred = x - mean
-    return mean, tx.mean(centred * centred, axis=axes, keepdims=True)
+    return mean, tx.mean(tx.square(x - mean), axis=axes, keepdims=True)  # nothing holds the difference: it is not stored
 
 
 def _standardised(x, weight, bias, eps):
@@ -63,14 +62,14 @@ def _backward(g, kept, wanted):
     if x.requires_grad:
         mean, var = _statistics(x)
         rstd = tx.rsqrt(var + kept["eps"])
-    unit = (x - mean) * rstd
-    along = tx.sum(g * unit, axis=axes, keepdims=True, dtype=g.dtype)
+    # x normalised is computed twice rather than stored
+    along = tx.sum(g * ((x - mean) * rstd), axis=axes, keepdims=True, dtype=g.dtype)
     total = tx.sum(g, axis=axes, keepdims=True, dtype=g.dtype)
     grads = {}
     if 0 in wanted:
         n = float(x.size // x.shape[1])
         scale = rstd if weight is None else rstd * weight.reshape(shape)
-        grads[0] = (g - total / n - unit * (along / n)) * scale
+        grads[0] = (g - total / n - (x - mean) * rstd * (along / n)) * scale
     if 1 in wanted:
         grads[1] = along.reshape((x.shape[1],))
     if 2 in wanted:
