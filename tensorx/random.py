@@ -1,7 +1,7 @@
 """Random numbers: one counter-based generator for all devices and any number of threads.
 
-Philox4x32-10: word w of a stream is computed from its number alone, so the same seed gives the same bits and uniforms
-everywhere, whatever computes them. Distributions derived from uniforms agree between devices to rounding. A generator is a
+Philox4x32-10: word w of a stream is computed from its number alone, so the same seed gives the same bits, integers and
+uniforms everywhere, whatever computes them. Distributions derived from uniforms agree between devices to rounding. A generator is a
 seed, a stream and a position; :meth:`Generator.split` makes generators that are independent of it and of one another.
 
 >>> import tensorx as tx

@@ -66,6 +66,16 @@ def test_values_and_states_are_those_of_the_cpu(device, name):
             assert there.get_state() == here.get_state()
 
 
+@pytest.mark.parametrize("edge, position", [(0.0, 28041216), (1 - 2.0**-24, 3219340), (0.5, 6592744)])
+def test_the_ends_of_the_uniform(device, edge, position):
+    """Where logarithms and tangents have their poles and zeros, the sign of zero included."""
+    assert edge in random.uniform(0.0, 1.0, 4, generator=at(position)).tolist()
+    for make, parameters, kinds, tolerance in KINDS.values():
+        for values in parameters:
+            got, expected = (array(make(*values, 4, dtype=kinds[0], device=place, generator=at(position))) for place in (device, "cpu"))
+            close(got, expected, tolerance, kinds[0])
+
+
 def test_parameters_that_are_tensors(device):
     """The kernel makes the standard distribution; what follows is a program, and differentiable."""
     loc, scale = np.array([[0.5], [-2.0]], np.float32), np.array([1.0, 2.0, 3.0], np.float32)
