@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any
 
 from . import codegen, sorting
-from .bridge import OVERWRITE, READ, WRITE, Binding, Instance
+from .bridge import READ, WRITE, Binding, Instance
 from .codegen import FLOATS, ITEM_BYTES, STORAGE
 from .launch import Array, array, fill, thread_count, words
 

@@ -68,3 +68,34 @@ def scan(kind, x, axis, initial, b=None):
         name = "sum" if kind == _core.SCAN_SUM else "prod"
         backend._after(sorting.scan(backend.inst, name, source, 1, aim), *leaves)
     return out
+
+
+def running(name, x, axis):
+    """The largest ("max") or smallest ("min") element so far along an axis."""
+    backend = x.device.backend
+    out = _core.empty(x.shape, x.dtype, x.device.number)
+    if x.size:
+        leaves = [_core.device_leaf(_lines(t, axis)) for t in (x, out)]
+        backend.inst.forget()
+        source, target = (backend._array(leaf) for leaf in leaves)
+        backend._after(sorting.scan(backend.inst, name, source, 1, target), *leaves)
+    return out
+
+
+def search(line, values, right):
+    """Where each of values would have to be put into a sorted line of their dtype: int64, of the values' shape."""
+    backend = line.device.backend
+    out = _core.empty(values.shape, dtypes.int64, line.device.number)
+    if values.size == 0:
+        return out
+    if line.size == 0:
+        return _core.full_like_scalar(values.shape, 0, dtypes.int64, line.device.number)
+    flat = [_core.reshape_view(values, (values.size,)), _core.reshape_view(out, (out.size,))]
+    leaves = [_core.device_leaf(t) for t in (line, *flat)]
+    if values.size > 1 and leaves[1][4] != (1,):
+        flat[0] = flat[0].copy()
+        leaves[1] = _core.device_leaf(flat[0])
+    backend.inst.forget()
+    a, b, c = (backend._array(leaf) for leaf in leaves)
+    backend._after(sorting.search(backend.inst, a, b, c, right), *leaves)
+    return out

@@ -70,8 +70,8 @@ def run(backend: Any, kind: str, x: tuple, arrays: list[tuple], values: tuple, l
     constant = kind == "scatter" and not any(d[2] for d in loops[1])
     if None in joined or constant:
         picked = [positions.Picked(a, size, step) for a, (_, size, step) in zip(indices, arrays)]
-        parts = [[positions.Dim(*d) for d in part] for part in loops]
-        job = positions.Job(inst, big, small, picked, *parts, status, errors)
+        outside, points, within = ([positions.Dim(*d) for d in part] for part in loops)
+        job = positions.Job(inst, big, small, picked, outside, points, within, status, errors)
         stamp = {"gather": job.get, "scatter": job.put, "accumulate": job.add}[kind]()
     else:
         outer, at, inner = joined

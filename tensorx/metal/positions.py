@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import codegen, sorting
@@ -165,7 +166,8 @@ class Job:
 # ---- masks ---------------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """How many elements of a mask are true up to and with each one, in C order."""
 
     array: Array

@@ -25,8 +25,8 @@ def _float_key(descending: bool) -> str:
     return f"({bits} & 0x7fffffffu) > 0x7f800000u ? 0xffffffffu : ({bits} << 1) == 0u ? {zero} : {ordered}"
 
 
-@functools.lru_cache(maxsize=128)
-def _sort_text(dtype: str, descending: bool, wide: bool) -> str:
+def _key_text(dtype: str, descending: bool = False) -> tuple[str, str]:
+    """Type and value of the unsigned number that orders a value x."""
     key = "ulong" if ITEM_BYTES[dtype] == 8 else "uint"
     if dtype in FLOATS:
         make = _float_key(descending)
@@ -36,6 +36,12 @@ def _sort_text(dtype: str, descending: bool, wide: bool) -> str:
         make = f"({_UNSIGNED[dtype]} ^ {_SIGN[dtype]})" if dtype in _SIGN else f"{key}(x)"
         if descending:
             make = f"~{make}"
+    return key, make
+
+
+@functools.lru_cache(maxsize=128)
+def _sort_text(dtype: str, descending: bool, wide: bool) -> str:
+    key, make = _key_text(dtype, descending)
     block = BLOCK if key == "uint" else BLOCK // 2
     return codegen.fill(
         "sort", BLOCK=block, KEY=key, POSITION="ulong" if wide else "uint", IN=STORAGE[dtype], VALUE=REGISTER[dtype],
@@ -120,6 +126,24 @@ def sort(
     for buffer in (*keys, *places, *([spare] if spare else [])):
         buffer.release()
     return stamp
+
+
+@functools.lru_cache(maxsize=32)
+def _search_text(dtype: str) -> str:
+    key, make = _key_text(dtype)
+    return codegen.fill(
+        "search", KEY=key, MAKE_KEY=make, VALUE=REGISTER[dtype], IN=STORAGE[dtype],
+        LOAD_VALUE=codegen.load_text("v", "0", dtype), LOAD_LINE=codegen.load_text("p", "0", dtype),
+    )  # fmt: skip
+
+
+def search(inst: Instance, line: Array, values: Array, out: Array, right: bool) -> int:
+    """out (int64) = where each of values would have to be put into a sorted line; values and out are dense."""
+    n = values.size
+    arguments = words(n, line.size, line.strides[0] if line.size > 1 else 0, int(right))
+    bindings = [line.binding(READ), values.binding(READ), out.binding(WRITE)]
+    kernel = inst.kernel(_search_text(line.dtype), "search_sorted")
+    return inst.encode(kernel, bindings, (thread_count(n),), arguments, ops=n * 4 * max(1, line.size.bit_length()), label="searchsorted")
 
 
 def _same_buffer(a: Array, b: Array) -> bool:

@@ -8,6 +8,7 @@ from tensorx.errors import DTypeError, ShapeError
 from tensorx.nn import init
 from tensorx.nn.module import Module
 from tensorx.nn.parameter import Parameter
+from tensorx.ops._host import extremes
 from tensorx.ops._record import record
 
 FUNCTIONS = ["embedding", "embedding_bag", "one_hot"]
@@ -144,9 +145,10 @@ def one_hot(tensor, num_classes=-1):
     """
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"one_hot: numbers of classes are integers, got {tensor.dtype.name}")
-    if tensor.size and int(tensor.min()) < 0:
-        raise IndexError(f"one_hot: class numbers must not be negative, got {int(tensor.min())}")
-    high = int(tensor.max()) + 1 if tensor.size else 0
+    low, high = extremes(tensor) if tensor.size else (0, -1)
+    if low < 0:
+        raise IndexError(f"one_hot: class numbers must not be negative, got {low}")
+    high += 1
     if num_classes == -1:
         num_classes = high
     if high > num_classes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tensorx import _core, dtypes
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DeviceMismatchError, DTypeError
@@ -18,10 +20,20 @@ def array(x):
     return np.asarray(_core.reader(x))
 
 
+def _op():
+    """The name of the public function that is being computed here."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and (frame.f_code.co_name.startswith(("_", "<")) or frame.f_code.co_name in ("forward", "backward", "apply")):
+        frame = frame.f_back
+    return frame.f_code.co_name
+
+
 def tensor(values, like, dtype=None):
     """An independent tensor on the device of another one, with the values of a NumPy array."""
     import numpy as np
 
+    if like.device.type != "cpu":
+        like.device.backend.on_host(_op())
     values = np.asarray(values)
     dtype = dtype_from(values.dtype) if dtype is None else dtype
     return creation.asarray(values, dtype=dtype, device=like.device, copy=True)
@@ -48,3 +60,11 @@ def one_device(op, *tensors):
         if t.device is not tensors[0].device:
             raise DeviceMismatchError(f"{op}: operand 1 is on {tensors[0].device} and operand {k} on {t.device}; all operands must be on "
                                       f"one device: move one with .to({str(tensors[0].device)!r})")
+
+
+def extremes(x):
+    """The smallest and the largest element; one wait for both."""
+    from tensorx.ops.joining import stack
+
+    x = x.detach()
+    return tuple(stack([x.min(), x.max()]).tolist())

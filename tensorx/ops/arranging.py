@@ -8,7 +8,7 @@ import operator
 from tensorx import _core, dtypes
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, ShapeError
-from tensorx.ops import creation, elementwise
+from tensorx.ops import _host, creation, elementwise
 from tensorx.ops.assigning import slice_assign
 from tensorx.ops.indexing import diagonal
 from tensorx.ops.joining import _together, concat, split, stack
@@ -364,7 +364,7 @@ def one_hot(indices, num_classes=None, /, *, dtype=None, axis=-1):
     if _tensor("one_hot", indices).dtype.kind not in "iu":
         raise DTypeError(f"one_hot: indices must be integers, got {indices.dtype.name}")
     dtype = dtypes.int64 if dtype is None else dtype_from(dtype)
-    low, high = (int(indices.min()), int(indices.max())) if indices.size else (0, -1)
+    low, high = _host.extremes(indices) if indices.size else (0, -1)
     n = high + 1 if num_classes is None else operator.index(num_classes)
     if low < 0 or high >= n:
         raise IndexError(f"one_hot: index {low if low < 0 else high} is out of range for {n} classes")

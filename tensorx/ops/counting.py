@@ -13,8 +13,9 @@ from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops import _host, creation, elementwise
 from tensorx.ops.assigning import _scattered, index_add, scatter, scatter_add, slice_assign
 from tensorx.ops.indexing import gather, take
+from tensorx.ops.joining import concat
 from tensorx.ops.movement import flip
-from tensorx.ops.sorting import searchsorted
+from tensorx.ops.sorting import searchsorted, sort
 
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogramdd", "ravel_multi_index", "scatter_reduce", "unravel_index"]
 
@@ -79,6 +80,9 @@ def histogram(x, /, bins=10, range=None, *, weights=None, density=False):
     """
     import numpy as np
 
+    there = _histogram_there(x, bins, range) if weights is None and not density else None
+    if there is not None:
+        return there
     values = _real("histogram", x)
     w = None if weights is None else _weights("histogram", x, weights)
     hist, edges = _numpy("histogram", np.histogram, values, _bins(bins), range, density=density, weights=w)
@@ -88,6 +92,24 @@ def histogram(x, /, bins=10, range=None, *, weights=None, density=False):
     elif hist.dtype.kind == "f":
         dtype = _edges_dtype(x)
     return HistogramResult(_host.tensor(hist, x, dtype), _host.tensor(edges, x, _edges_dtype(x)))
+
+
+def _histogram_there(x, bins, range):
+    """The same by the kernels of x's device; None where it has none."""
+    import numpy as np
+
+    if not isinstance(x, _core.Tensor) or x.device.type != "metal" or x.dtype is not dtypes.float32 or not x.size or isinstance(bins, str):
+        return None
+    ends = np.asarray(_host.extremes(x) if range is None else range, np.float32) if np.ndim(bins) == 0 else np.zeros(2, np.float32)
+    edges = _numpy("histogram", np.histogram_bin_edges, ends, _bins(bins), range)
+    exact = edges.astype(np.float32)
+    if not np.array_equal(exact, edges):
+        return None
+    line = sort(x.detach().reshape((x.size,)))
+    limits = creation.asarray(exact, device=x.device)
+    starts = searchsorted(line, limits)
+    stop = searchsorted(line, limits[-1:], side="right")
+    return HistogramResult(concat([starts[1:-1], stop]) - starts[:-1], _core.cast(limits, x.dtype))
 
 
 def histogram2d(x, y, /, bins=10, range=None, *, weights=None, density=False):
@@ -138,10 +160,14 @@ def bincount(x, /, weights=None, minlength=0):
         raise ShapeError(f"bincount: needs one axis, got shape {x.shape}")
     if minlength < 0:
         raise ValueError(f"bincount: minlength must not be negative, got {minlength}")
-    if x.size and int(x.min()) < 0:
-        raise ValueError(f"bincount: there are negative integers, down to {int(x.min())}")
-    n = builtins.max(int(x.max()) + 1 if x.size else 0, operator.index(minlength))
+    low, high = _host.extremes(x) if x.size else (0, -1)
+    if low < 0:
+        raise ValueError(f"bincount: there are negative integers, down to {low}")
+    n = builtins.max(high + 1, operator.index(minlength))
     if weights is None:
+        if x.device.type == "metal":
+            ones = creation.ones((), dtype=dtypes.int64, device=x.device)
+            return index_add(creation.zeros(n, dtype=dtypes.int64, device=x.device), 0, x.detach(), ones)
         return _host.tensor(np.bincount(_host.array(x).astype(np.int64), minlength=n), x, dtypes.int64)
     _host.one_device("bincount", x, weights)
     if weights.shape != x.shape:

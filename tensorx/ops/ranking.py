@@ -56,7 +56,8 @@ def topk(x, k, /, *, axis=-1, largest=True, sorted=True):
     if not 0 <= k <= x.shape[axis]:
         raise ShapeError(f"topk: {k} elements of an axis of {x.shape[axis]} (shape {x.shape})")
     n = x.shape[axis]
-    order = _few(x, k, axis, bool(largest)) if n >= 4096 and 16 * k <= n and x.size <= 64 * n else None
+    few = n >= 4096 and 16 * k <= n and x.size <= 64 * n and x.device.type == "cpu"
+    order = _few(x, k, axis, bool(largest)) if few else None
     if order is None:
         order = _part(argsort(x.detach(), axis=axis, descending=bool(largest)), axis, slice(k)).contiguous()
     return Ranked(take_along_axis(x, order, axis=axis), order)
@@ -107,6 +108,8 @@ def _running(op, x, axis, ufunc):
     import numpy as np
 
     axis = axis_of(op, axis, _ordered(op, x).ndim)
+    if x.device.type == "metal":
+        return _running_there(x, axis, "max" if ufunc == "maximum" else "min")
     values = _host.array(x)
     best = getattr(np, ufunc).accumulate(values, axis=axis)
     hit = values == best
@@ -116,6 +119,19 @@ def _running(op, x, axis, ufunc):
     at = np.maximum.accumulate(np.where(hit, places, 0), axis=axis)
     order = _host.tensor(at, x, dtypes.int64)
     return Ranked(take_along_axis(x, order, axis=axis) if x.requires_grad else _host.tensor(best, x, x.dtype), order)
+
+
+def _running_there(x, axis, name):
+    from tensorx.metal import ordering
+
+    values = x.detach()
+    best = ordering.running(name, values, axis)
+    hit = elementwise.equal(values, best)
+    if values.dtype.kind == "f":
+        hit = elementwise.logical_or(hit, elementwise.isnan(values))
+    places = creation.arange(x.shape[axis], device=x.device).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    order = ordering.running("max", elementwise.where(hit, places, 0), axis)
+    return Ranked(take_along_axis(x, order, axis=axis) if x.requires_grad else best, order)
 
 
 def cummax(x, /, *, axis=-1):

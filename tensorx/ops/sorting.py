@@ -11,6 +11,7 @@ from tensorx import _core, dtypes
 from tensorx._core import Tensor
 from tensorx.dtypes import dtype_from, result_type
 from tensorx.errors import DeviceMismatchError, DTypeError, ShapeError
+from tensorx.ops import elementwise
 from tensorx.ops._record import record
 from tensorx.ops.indexing import take, take_along_axis
 from tensorx.ops.movement import axis_of
@@ -88,6 +89,16 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     return _lines(x.detach(), axis, descending, False, True)[1]
 
 
+def _metal(x):
+    """The kernels of Metal for a tensor there with an order, else None."""
+    if x.device.type == "metal":
+        from tensorx.metal import ordering
+
+        if ordering.can_sort(x):
+            return ordering
+    return None
+
+
 def _view(x):
     """A NumPy array of a tensor's values, read-only; bfloat16 as float32, which holds all of its values."""
     import numpy as np
@@ -143,9 +154,13 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
         if _tensor("searchsorted", sorter).dtype.kind not in "iu" or sorter.shape != x1.shape:
             raise ShapeError(f"searchsorted: sorter must hold integers in the shape {x1.shape}, got {sorter.dtype.name} of {sorter.shape}")
         x1 = take(x1, sorter)
+    line, values = _core.cast(x1, common), _core.cast(x2, common)
+    kernels = _metal(line)
+    if kernels is not None:
+        return kernels.search(line, values, side == "right")
     import numpy as np
 
-    places = np.searchsorted(_view(_core.cast(x1, common)), _view(_core.cast(x2, common)), side=side)
+    places = np.searchsorted(_view(line), _view(values), side=side)
     return _from(np.asarray(places), dtypes.int64, x2.device)
 
 
@@ -272,6 +287,10 @@ def _unique(op, x, index=False, inverse=False, counts=False):
     _tensor(op, x)
     x = x.detach()
     flat = _core.reshape_view(x, (x.size,))
+    if x.size and _metal(x) is not None:
+        return _unique_there(x, flat, index, inverse, counts)
+    if x.device.type != "cpu":
+        x.device.backend.on_host(op)
     order = None
     if x.dtype.kind == "c":  # by real part, then imaginary part
         line = _view(flat)
@@ -292,6 +311,28 @@ def _unique(op, x, index=False, inverse=False, counts=False):
         found.append(_from(place.reshape(x.shape), dtypes.int64, x.device))
     if counts:
         found.append(_from(np.diff(np.append(starts, x.size)), dtypes.int64, x.device))
+    return found
+
+
+def _unique_there(x, flat, index, inverse, counts):
+    """The same on x's device; how many there are is waited for, once."""
+    values, order = _lines(flat, 0, False, True, index or inverse)
+    first = _core.full_like_scalar(values.shape, True, dtypes.bool, x.device.number)
+    _core.write_value(_core.basic_view(first, slice(1, None)), elementwise.not_equal(values[1:], values[:-1]), "unique")
+    starts = _core.nonzero(first, False)[0]
+    found = [_core.take_axis(values, starts, 0, "unique")]
+    if index:
+        found.append(_core.take_axis(order, starts, 0, "unique"))
+    if inverse:
+        place = _core.empty(values.shape, dtypes.int64, x.device.number)
+        number = scan(_core.SCAN_SUM, _core.cast(first, dtypes.int64), 0) - 1
+        _core.put_axis(place, order, 0, number, False, "unique")
+        _core.reset_version(place)
+        found.append(_core.reshape_view(place, x.shape))
+    if counts:
+        ends = _core.full_like_scalar(starts.shape, x.size, dtypes.int64, x.device.number)
+        _core.write_value(_core.basic_view(ends, slice(-1)), starts[1:], "unique")
+        found.append(ends - starts)
     return found
 
 
@@ -352,16 +393,24 @@ def isin(x1, x2, /, *, invert=False):
     >>> tx.isin(tx.asarray([1, 2, 3]), tx.asarray([3, 1])).tolist()
     [True, False, True]
     """
-    import numpy as np
-
     both = [x for x in (x1, x2) if isinstance(x, Tensor)]
     if not both:
         raise DTypeError("isin: at least one operand must be a tensor")
     if len(both) == 2:
         _one_device("isin", x1, x2)
     common = result_type(x1, x2)
-    a, b = (_view(_core.cast(x.detach(), common) if isinstance(x, Tensor) else _from(x, common, both[0].device)) for x in (x1, x2))
-    return _from(np.asarray(np.isin(a, b, invert=invert)), dtypes.bool, both[0].device)
+    a, b = (_core.cast(x.detach(), common) if isinstance(x, Tensor) else _from(x, common, both[0].device) for x in (x1, x2))
+    kernels = _metal(a)
+    if kernels is not None and a.size and b.size:
+        line = _lines(_core.reshape_view(b, (b.size,)), 0, False, True, False)[0]
+        near = elementwise.minimum(kernels.search(line, a, False), b.size - 1)
+        hit = elementwise.equal(_core.take_axis(line, near, 0, "isin"), a)
+        return elementwise.logical_not(hit) if invert else hit
+    if a.device.type != "cpu":
+        a.device.backend.on_host("isin")
+    import numpy as np
+
+    return _from(np.asarray(np.isin(_view(a), _view(b), invert=invert)), dtypes.bool, a.device)
 
 
 for _name in ("argsort", "cumulative_prod", "cumulative_sum", "diff", "sort"):
