@@ -196,6 +196,20 @@ def test_strided_destinations(gpu, kind, dtype, shape, strides, offset):
     np.testing.assert_array_equal(gpu.get(base), expected)
 
 
+@pytest.mark.parametrize("kind, dtype", [("bits", "uint32"), ("integers", "int64"), ("lognormal", "float32")])
+def test_few_threads_and_wide_offsets(gpu, monkeypatch, kind, dtype):
+    """What large tensors need, on small ones: threads that go round more than once, and offsets of 64 bits."""
+    numbers = (5, 2**33) if kind == "integers" else floats(1.0, 0.5, 3.0)
+    expected = gpu.empty((55,), dtype)
+    random.random(gpu.inst, expected, 9, 1, FAR, kind, numbers)
+    monkeypatch.setattr(random, "thread_count", lambda count: min(count, 3))
+    monkeypatch.setattr(random, "MAX_32", 10)
+    for shape, strides in (((55,), (1,)), ((5, 11), (1, 5))):
+        out = gpu.empty((55,), dtype)._replace(shape=shape, strides=strides)
+        random.random(gpu.inst, out, 9, 1, FAR, kind, numbers)
+        np.testing.assert_array_equal(gpu.get(out), gpu.get(expected).reshape(shape))
+
+
 def test_nothing_to_make_is_no_dispatch(gpu):
     out = gpu.empty((0, 3), "float32")
     before = gpu.inst.stats()["dispatches"]
