@@ -24,50 +24,51 @@ def has_pooling(Tensor x):
     return x.n.device != 0 and g_backends[x.n.device].has_pooling(x.n.dtype)
 
 
-cdef object device_pooling(int which, Tensor x, tuple result, tuple inputs, tuple outputs, object sliding, object index, object scale, bint indexed):
+cdef object device_pooling(int which, Tensor x, tuple result, tuple inputs, tuple outputs, object sliding, object index, object divide, bint indexed):
     """The same on x's device, which has kernels for it."""
     cdef object backend = g_backends[x.n.device]
     cdef int64_t shape[64]
     cdef int d
     cdef Tensor r
-    cdef Tensor third = None
+    cdef Tensor places = None
     cdef bint positions = which == 0 and indexed
     for d in range(len(result)):
         shape[d] = result[d]
     ensure(x.n)
     r = wrap(leaf_empty(x.n.device, x.n.dtype, len(result), shape, "pooling"))
     if positions:
-        third = wrap(leaf_empty(x.n.device, TX_I64, len(result), shape, "pooling"))
-    elif which != 0:
-        third = scale if index is None else index
-        ensure(third.n)
+        places = wrap(leaf_empty(x.n.device, TX_I64, len(result), shape, "pooling"))
+    elif index is not None:
+        places = index
+        ensure(places.n)
     if x.n.numel and r.n.numel:
         mark(x.n.st, 0, 1)
         mark(r.n.st, 1, 1)
-        if third is not None:
-            mark(third.n.st, positions, 1)
+        if places is not None:
+            mark(places.n.st, positions, 1)
         try:
-            backend.pool(which, leaf_text(x.n), leaf_text(r.n), maybe_text(third), inputs, outputs, sliding)
+            backend.pool(which, leaf_text(x.n), leaf_text(r.n), maybe_text(places), inputs, outputs, sliding, divide)
         finally:
             mark(x.n.st, 0, -1)
             mark(r.n.st, 1, -1)
-            if third is not None:
-                mark(third.n.st, positions, -1)
+            if places is not None:
+                mark(places.n.st, positions, -1)
             wake_waiters()
     elif r.n.numel:
         write_value(r, 0, "pooling")
         reset_version(r)
-    return (r, third) if which == 0 else r
+    return (r, places) if which == 0 else r
 
 
 def pooling(int which, Tensor x, tuple in_shape, tuple out_shape, tuple windows, tuple step, index=None, scale=None, sliding=None,
-            bint indexed=True):
+            divide=None, bint indexed=True):
     """One pass of pooling over contiguous float32 or float64 values, without history; shapes are checked by the caller.
 
     in_shape, out_shape: leading axes, then as many pooled ones as there are windows; windows: int64 tables (first, last) per
     axis. which 0: (maxima, their positions, or None unless indexed); 1: averages by scale; 2: gradient of maxima at index; 3: of
-    averages; 4: the values of x at index. Where has_pooling says yes, x may be strided and of 16 bits, and sliding (window,
-    stride, padding, dilation: tuples, or None for adaptive windows) says what the tables do.
+    averages; 4: the values of x at index. Where has_pooling says yes, x may be strided and of 16 bits, windows and scale are not
+    looked at, and sliding (window, stride, padding, dilation: tuples, or None for adaptive windows) and divide (0: by the elements
+    inside, 1: with the padding, 2: by the number that follows) say the same.
     """
     cdef txp_job j
     cdef int d, off, n = len(windows), lead = len(in_shape) - n
@@ -83,7 +84,7 @@ def pooling(int which, Tensor x, tuple in_shape, tuple out_shape, tuple windows,
     result = in_shape if which == 2 or which == 3 else out_shape
     if x.n.device:
         if has_pooling(x):
-            return device_pooling(which, x, result, in_shape[lead:], out_shape[lead:], sliding, index, scale, indexed)
+            return device_pooling(which, x, result, in_shape[lead:], out_shape[lead:], sliding, index, divide, indexed)
         g_backends[x.n.device].on_host("pooling")
     j.pas = which
     j.dtype = x.n.dtype

@@ -334,13 +334,13 @@ class Backend:
         """Whether there are kernels for pooling values of a dtype."""
         return NAMES[dtype] in FLOATS
 
-    def pool(self, which, x, out, third, inputs, outputs, sliding) -> None:
-        """One pass of pooling, counted as the core does; third: positions or divisors. See pooling.pool."""
+    def pool(self, which, x, out, positions, inputs, outputs, sliding, divide) -> None:
+        """One pass of pooling, counted as the core does: see pooling.pool."""
         self.inst.forget()
-        windows = pooling.Windows(inputs, outputs, *(sliding or ()))
-        more = None if third is None else self._array(third)
-        stamp = pooling.pool(self.inst, pooling.KINDS[which], self._array(x), self._array(out), more, windows)
-        self._after(stamp, x, out, third)
+        windows = pooling.Windows(inputs, outputs, *(sliding or (None, (), (), ())), divide or (0, 0.0))
+        places = None if positions is None else self._array(positions)
+        stamp = pooling.pool(self.inst, pooling.KINDS[which], self._array(x), self._array(out), places, windows)
+        self._after(stamp, x, out, positions)
 
     @staticmethod
     def _operand(leaf):

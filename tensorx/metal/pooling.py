@@ -13,7 +13,7 @@ from typing import NamedTuple
 from . import codegen
 from .bridge import READ, WRITE, Instance
 from .codegen import FLOATS, STORAGE
-from .launch import MAX_32, Array, dense, reach, thread_count, words
+from .launch import MAX_32, Array, dense, reach, scalar_word, thread_count, words
 
 KINDS = ("max", "average", "max gradient", "average gradient", "pick")  # as the core counts them
 _KERNELS = ("max_pool", "average_pool", "max_pool_gradient", "average_pool_gradient", "pick")
@@ -28,6 +28,7 @@ class Windows(NamedTuple):
     stride: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
     dilation: tuple[int, ...] = ()
+    divide: tuple[int, float] = (0, 0.0)  # averages: 0 by the elements of a window, 1 by those and its padding, 2 by a number
 
     def words(self) -> list[int]:
         """As the kernels read them, with three axes each."""
@@ -61,11 +62,10 @@ def _text(kind: str, dtype: str, adaptive: bool, positions: bool, wide: bool) ->
     )  # fmt: skip
 
 
-def pool(inst: Instance, kind: str, values: Array, out: Array, third: Array | None, windows: Windows) -> int:
+def pool(inst: Instance, kind: str, values: Array, out: Array, positions: Array | None, windows: Windows) -> int:
     """One pass. values: (N, C, *sizes) with any strides; out: the same number of axes, dense, of the same dtype.
 
-    third: positions within a plane (int64, dense: written by ``max`` unless None, read by ``max gradient`` and
-    ``pick``), or the divisor of each output (float32, dense: both averages).
+    positions: places within a plane (int64, dense), written by ``max`` unless None, read by ``max gradient`` and ``pick``.
     """
     if kind not in KINDS or values.dtype not in FLOATS or out.dtype != values.dtype:
         raise ValueError(f"pooling ({kind}) of {values.dtype} into {out.dtype}")
@@ -79,15 +79,15 @@ def pool(inst: Instance, kind: str, values: Array, out: Array, third: Array | No
     planes = math.prod(out.shape[:2])
     sizes = [planes * math.prod(windows.inputs), planes * math.prod(windows.outputs), reach(values.shape, values.strides)]
     if windows.window is not None:  # ends of windows may lie outside
-        sizes += [i + o * s + p + k * d for i, o, k, s, p, d in zip(*windows)]
+        sizes += [i + o * s + p + k * d for i, o, k, s, p, d in zip(*windows[:6])]
     wide = max(sizes) >= MAX_32
-    text = _text(kind, values.dtype, windows.window is None, kind == "max" and third is not None, wide)
+    text = _text(kind, values.dtype, windows.window is None, kind == "max" and positions is not None, wide)
     kernel = inst.kernel(text, _KERNELS[KINDS.index(kind)])
     strides = (*values.strides[:2], *(0,) * lead, *values.strides[2:])
     bindings = [values.binding(READ), out.binding(WRITE)]
-    if third is not None:
-        bindings.append(third.binding(WRITE if kind == "max" else READ))
-    arguments = words(out.size, out.shape[1], *windows.words(), *strides)
+    if positions is not None:
+        bindings.append(positions.binding(WRITE if kind == "max" else READ))
+    arguments = words(out.size, out.shape[1], *windows.words(), *strides, windows.divide[0], scalar_word(windows.divide[1], "float32"))
     ops = (windows.elements() if "gradient" not in kind else 4) * out.size
     label = f"{kind.split()[0]} pooling" + (" (gradient)" if "gradient" in kind else "")
     return inst.encode(kernel, bindings, (thread_count(out.size),), arguments, ops=ops, label=label)

@@ -348,7 +348,8 @@ def reduce(
             operands.append(Operand("int64", codegen.INDEX))
     program = Program(tuple(operands), tuple(instrs), ((register, Operand("float32")),), len(dims))
 
-    columns = (fastest_kept and keep >= 32) or (count <= 8) or keep > MAX_32 or (count <= 32 and keep >= 4096)
+    # (a few results of few elements go the way of a few results of many: a last, smaller batch compiles nothing)
+    columns = (fastest_kept and keep >= 32) or (count <= 8 and keep >= 32) or keep > MAX_32 or (count <= 32 and keep >= 4096)
     # several segments where too few groups or threads would share the work
     workers = keep // 64 if columns else keep
     segments = 1

@@ -83,27 +83,27 @@ def _wide(x):
 
 
 class _Geometry:
-    """What a pass needs besides the values. sliding: window, stride, padding, dilation; None where windows are adaptive."""
+    """What a pass needs besides the values. sliding: window, stride, padding, dilation; None where windows are adaptive.
+    counts: per axis what averages divide by; divide says the same in a word and a number, for the core."""
 
-    __slots__ = ("in_shape", "out_shape", "scale", "sliding", "step", "windows")
+    __slots__ = ("counts", "divide", "in_shape", "out_shape", "sliding", "step", "windows")
 
-    def __init__(self, x, axes, sliding=None, scale=None):
+    def __init__(self, x, axes, sliding=None, counts=None, divide=None):
         n = len(axes)
         self.in_shape = x.shape
         self.out_shape = (*x.shape[: x.ndim - n], *(a[0] for a in axes))
         self.windows = tuple((a[1], a[2]) for a in axes)
-        self.sliding, self.scale = sliding, scale
+        self.sliding, self.counts, self.divide = sliding, counts, divide
         self.step = sliding[3] if sliding else (1,) * n
 
     def run(self, which, x, index=None, indexed=True):
-        scale = self.scale if which in (1, 3) else None
-        values = x.detach()
+        wide, scale, values = _wide(x), None, x.detach()
         if not _core.has_pooling(values):
-            wide = _wide(values)
             values = (values if values.dtype is wide else _core.cast(values, wide)).contiguous()
-            if scale is not None and scale.dtype is not wide:
-                scale = _core.cast(scale, wide)
-        out = _core.pooling(which, values, self.in_shape, self.out_shape, self.windows, self.step, index, scale, self.sliding, indexed)
+            scale = _divisor(self.counts, wide) if which in (1, 3) else None
+        out = _core.pooling(
+            which, values, self.in_shape, self.out_shape, self.windows, self.step, index, scale, self.sliding, self.divide, indexed
+        )
         if which == 0:
             return (out[0] if out[0].dtype is x.dtype else _core.cast(out[0], x.dtype)), out[1]
         return out if out.dtype is x.dtype else _core.cast(out, x.dtype)
@@ -158,31 +158,30 @@ def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode, r
 
 
 @functools.lru_cache(maxsize=256)
-def _divisor(counts, dtype, device):
+def _divisor(counts, dtype):
     out = tx.asarray([1.0], dtype=dtype, device="cpu")
     for c in counts:
         out = out.reshape((*out.shape, 1)) * tx.asarray([float(v) for v in c], dtype=dtype, device="cpu")
-    return out.contiguous().to(device)
+    return out.contiguous()
 
 
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     x, single = _batched(op, input, n)
     axes, sliding = _windows(op, x, n, kernel_size, stride, padding, 1, ceil_mode)
-    counts = [a[3 if count_include_pad else 4] for a in axes]
+    counts, divide = [a[3 if count_include_pad else 4] for a in axes], (int(bool(count_include_pad)), 0.0)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{op}: divisor_override must not be 0")
+        divide = (2, float(divisor_override))
         counts = [[float(divisor_override) if k == 0 else 1.0] * a[0] for k, a in enumerate(axes)]
-    scale = _divisor(tuple(tuple(c) for c in counts), _wide(x), x.device)
-    out = _avg(1, x, _Geometry(x, axes, sliding, scale))
+    out = _avg(1, x, _Geometry(x, axes, sliding, tuple(tuple(c) for c in counts), divide))
     return out.squeeze(0) if single else out
 
 
 def _adaptive_avg(op, n, input, output_size):
     x, single = _batched(op, input, n)
     axes = _adaptive_windows(op, x, n, output_size)
-    scale = _divisor(tuple(tuple(a[4]) for a in axes), _wide(x), x.device)
-    out = _avg(1, x, _Geometry(x, axes, None, scale))
+    out = _avg(1, x, _Geometry(x, axes, None, tuple(tuple(a[4]) for a in axes), (0, 0.0)))
     return out.squeeze(0) if single else out
 
 

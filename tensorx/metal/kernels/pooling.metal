@@ -2,7 +2,8 @@
 // the windows that hold an element, in the order of the windows, so that no result depends on the order of threads.
 //
 // arg: 0 count of results, 1 channels, then three each (D, H, W): 2 input sizes, 5 output sizes, 8 window, 11 stride,
-// 14 padding, 17 dilation; 20 strides (N, C, D, H, W) of the values that are read. Results and positions are dense.
+// 14 padding, 17 dilation; 20 strides (N, C, D, H, W) of the values that are read; 25 what averages divide by: 0 the
+// elements of the window, 1 those and its padding, 2 the number in 26. Results and positions are dense.
 
 #define ADAPTIVE $ADAPTIVE
 #define WITH_POSITIONS $WITH_POSITIONS
@@ -32,6 +33,30 @@ inline $INDEX window_end(constant ulong *arg, uint d, $INDEX o)
     return b < size ? b : size;
 #endif
 }
+
+#if $AVERAGE || $AVERAGE_GRADIENT
+inline float divisor_along(constant ulong *arg, uint d, $INDEX o)
+{
+    $INDEX begin = window_begin(arg, d, o);
+    $INDEX end = window_end(arg, d, o);
+#if !ADAPTIVE
+    if (arg[25] == 1UL) {
+        begin = o * word(arg, 11u + d) - word(arg, 14u + d);
+        end = begin + word(arg, 8u + d);
+        const $INDEX size = word(arg, 2u + d) + word(arg, 14u + d);
+        end = end < size ? end : size;
+    }
+#endif
+    return float(end - begin);
+}
+inline float divisor(constant ulong *arg, $INDEX a, $INDEX b, $INDEX c)
+{
+    if (arg[25] == 2UL)
+        return as_type<float>(uint(arg[26]));
+    const float along = divisor_along(arg, 0u, a) * divisor_along(arg, 1u, b);
+    return along * divisor_along(arg, 2u, c);
+}
+#endif
 
 // The outputs whose windows may hold element i along axis d, first and last; holds() decides where windows have holes.
 inline $INDEX outputs_begin(constant ulong *arg, uint d, $INDEX i)
@@ -124,8 +149,8 @@ kernel void max_pool(device const $ITEM *in [[buffer(0)]], device $ITEM *out [[b
 #endif
 
 #if $AVERAGE
-kernel void average_pool(device const $ITEM *in [[buffer(0)]], device $ITEM *out [[buffer(1)]], device const float *divisor [[buffer(2)]],
-                         constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]], THREADS)
+kernel void average_pool(device const $ITEM *in [[buffer(0)]], device $ITEM *out [[buffer(1)]],
+                         constant long *off [[buffer(2)]], constant ulong *arg [[buffer(3)]], THREADS)
 {
     for (ulong k = tid; k < arg[0]; k += threads) {
         COORDINATES(5u)
@@ -134,7 +159,7 @@ kernel void average_pool(device const $ITEM *in [[buffer(0)]], device $ITEM *out
             const float v = LOAD(OFFSET(a, b, c2));
             sum += v;
         }
-        const float y = sum / divisor[off[2] + long((p0 * word(arg, 6u) + p1) * word(arg, 7u) + p2)];
+        const float y = sum / divisor(arg, p0, p1, p2);
         STORE(y);
     }
 }
@@ -161,15 +186,15 @@ kernel void max_pool_gradient(device const $ITEM *in [[buffer(0)]], device $ITEM
 #endif
 
 #if $AVERAGE_GRADIENT
-kernel void average_pool_gradient(device const $ITEM *in [[buffer(0)]], device $ITEM *out [[buffer(1)]], device const float *divisor [[buffer(2)]],
-                                  constant long *off [[buffer(3)]], constant ulong *arg [[buffer(4)]], THREADS)
+kernel void average_pool_gradient(device const $ITEM *in [[buffer(0)]], device $ITEM *out [[buffer(1)]],
+                                  constant long *off [[buffer(2)]], constant ulong *arg [[buffer(3)]], THREADS)
 {
     for (ulong k = tid; k < arg[0]; k += threads) {
         COORDINATES(2u)
         float sum = 0.0f;
         FOR_OUTPUTS {
             const float g = LOAD(OFFSET(a, b, c2));
-            const float v = g / divisor[off[2] + long((a * word(arg, 6u) + b) * word(arg, 7u) + c2)];
+            const float v = g / divisor(arg, a, b, c2);
             sum += v;
         }
         STORE(sum);
