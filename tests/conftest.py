@@ -38,6 +38,9 @@ def available_devices():
 
 
 def pytest_configure(config):
+    # A command that a script starts in the background ignores Ctrl-C, and so would every child that a test sends it to.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("TENSORX_REQUIRE_METAL") and "metal" not in available_devices():
         import tensorx as tx
 
