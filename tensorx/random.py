@@ -323,7 +323,7 @@ def _placed(op, x, dtype, device):
     x = _as(x, dtype)
     if x.device is device:
         return x
-    _core.count_on_host(device.number, op)
+    device.backend.on_host(op)
     return x.to(device)
 
 

@@ -139,12 +139,6 @@ def random_ready(Tensor x, str op):
     flush_readers(x.n.st, NULL)
 
 
-def count_on_host(int device, str op):
-    """Counts what is computed on the CPU for a tensor of a device."""
-    if device != 0:
-        g_backends[device].on_host(op)
-
-
 def random_fill(Tensor x, str kind, uint64_t seed, uint64_t stream, uint64_t first, double a=0.0, double b=1.0, double top=0.0,
                 uint64_t low=0, uint64_t range=0, value=None, p=None, q=None, str op="random"):
     """Fills a tensor from the words of a stream, beginning with number first. The caller answers for the history.

@@ -129,8 +129,10 @@ def _array(name, tensor, array):
     import tensorx as tx
 
     def recipe(shape, dtype, number):
-        _core.count_on_host(number, name)
-        return tx.asarray(array, dtype=dtype, device=_device(number))
+        device = _device(number)
+        if device.type != "cpu":
+            device.backend.on_host(name)
+        return tx.asarray(array, dtype=dtype, device=device)
 
     return _fill(tensor, recipe)
 
