@@ -29,26 +29,35 @@ cdef Tensor device_conv(int which, Tensor a, Tensor b, object bias, tuple shape,
         return None
     ensure(a.n)
     ensure(b.n)
+    if bias is not None:
+        ensure((<Tensor>bias).n)
     r = empty(shape, DTYPES[a.n.dtype], a.n.device)
     mark(a.n.st, 0, 1)
     mark(b.n.st, 0, 1)
     mark(r.n.st, 1, 1)
+    if bias is not None:
+        mark((<Tensor>bias).n.st, 0, 1)
     try:
-        backend.convolve(which, leaf_text(a.n), leaf_text(b.n), leaf_text(r.n), stride, padding, dilation, groups)
+        backend.convolve(which, leaf_text(a.n), leaf_text(b.n), leaf_text(r.n), maybe_text(bias), stride, padding, dilation, groups)
     finally:
+        if bias is not None:
+            mark((<Tensor>bias).n.st, 0, -1)
         mark(a.n.st, 0, -1)
         mark(b.n.st, 0, -1)
         mark(r.n.st, 1, -1)
         wake_waiters()
-    if bias is not None:
-        elementwise_inplace(OP_ADD, r, reshape_view(bias, ((<Tensor>bias).n.numel,) + (1,) * (len(shape) - 2)))
-        r.n.st.version = 0
     return r
+
+
+def has_conv(Tensor x):
+    """Whether x's device convolves values of x's dtype where they lie."""
+    return x.n.device != 0 and g_backends[x.n.device].has_matmul(x.n.dtype)
 
 
 def conv(int which, Tensor a, Tensor b, bias, tuple x_shape, tuple w_shape, tuple y_shape, tuple stride, tuple padding,
          tuple dilation, int64_t groups):
     """One pass of a convolution over contiguous float32 or float64 tensors, without history; shapes are checked by the caller.
+    On a device that has_conv names, a and b may be strided, and of 16 bits.
 
     x_shape (N, C, *spatial), w_shape (O, C / groups, *kernel), y_shape (N, O, *out), up to three spatial axes. which 0: y of
     a = x and b = w (plus bias); 1: the gradient of x (plus bias) of a = y and b = w; 2: the gradient of w of a = x and b = y.

@@ -320,15 +320,15 @@ class Backend:
         stamp = products.matmul(self.inst, _broadcast(a, batch), _broadcast(b, batch), c)
         self._after(stamp, x, y, out)
 
-    def convolve(self, which, a, b, out, stride, padding, dilation, groups) -> None:
-        """One product of a convolution: see products.convolve; which counts results as the core does."""
+    def convolve(self, which, a, b, out, bias, stride, padding, dilation, groups) -> None:
+        """One product of a convolution, with bias (or None): see products.convolve; which counts results as the core does."""
         self.inst.forget()
         arrays = [self._array(leaf) for leaf in (a, b, out)]
         name, order = (("y", (0, 1, 2)), ("x", (2, 1, 0)), ("w", (0, 2, 1)))[which]
         x, w, y = [arrays[k] for k in order]
         geometry = products.Geometry(stride, padding, dilation, groups)
-        stamp = products.convolve(self.inst, name, x, w, y, geometry)
-        self._after(stamp, a, b, out)
+        stamp = products.convolve(self.inst, name, x, w, y, geometry, None if bias is None else self._array(bias))
+        self._after(stamp, a, b, out, bias)
 
     def has_pooling(self, dtype: int) -> bool:
         """Whether there are kernels for pooling values of a dtype."""

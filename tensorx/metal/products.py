@@ -268,7 +268,8 @@ def _matmul(inst: Instance, a: Array, b: Array, out: Array, matrix: bool, label:
 
 def _sum_parts(inst: Instance, partial: Array, out: Array, label: str) -> int:
     """Sum of parts into out, through a dense array where out is not dense."""
-    if out.strides == dense(out.shape):
+    dims, (steps,) = collapse(out.shape, [out.strides])
+    if len(dims) <= 1 and steps in ([], [1]):
         return reductions.reduce(inst, "sum", [partial], [], 0, partial.shape, (1,), out, f"{label} (sum of parts)")
     temporary = inst.alloc(out.size * ITEM_BYTES[out.dtype])
     whole = array(temporary, out.dtype, out.shape, whole=True)
@@ -351,14 +352,24 @@ _Y = "n * @YS0@ + (g * @CO@ + co) * @YS1@ + o0 * @YS2@ + o1 * @YS3@ + o2 * @YS4@
 _WT = "(g * @CO@ + co) * @WS0@ + ci * @WS1@ + k0_ * @WS2@ + k1_ * @WS3@ + k2_ * @WS4@"
 
 
+def _store_conv(index: str, dtype: str, bias: str, channel: str) -> str:
+    margin = " " * 16
+    if not bias:
+        return margin + _store("pc", index, dtype)
+    load = codegen.load_text("in_bias", f"off[3] + {channel}", bias)
+    return f"{margin}const float shifted = v + {load};\n{margin}pc[{index}] = {codegen.store_text('shifted', dtype)};"
+
+
 @functools.lru_cache(maxsize=128)
-def _conv_texts(which: str, a: str, b: str, c: str) -> _Texts:
-    """Texts of forward (y), input gradient (x) and weight gradient (w)."""
+def _conv_texts(which: str, a: str, b: str, c: str, bias: str = "") -> _Texts:
+    """Texts of forward (y), input gradient (x) and weight gradient (w); bias: dtype of one more array, of the channels of y or x."""
     kind = _kind(a)
     parameters = (
         f"device const {STORAGE[a]} *in_a [[buffer(0)]],\n                 device const {STORAGE[b]} *in_b [[buffer(1)]],"
         f"\n                 device {STORAGE[c]} *out_c [[buffer(2)]]"
     )
+    if bias:
+        parameters += f",\n                 device const {STORAGE[bias]} *in_bias [[buffer(3)]]"
     setup = f"""\
     const long g = long(z);
     device const {STORAGE[a]} *pa = in_a + off[0];
@@ -375,7 +386,7 @@ def _conv_texts(which: str, a: str, b: str, c: str) -> _Texts:
         load_b += _INPUT_OF_WINDOW.format(load=_load("pb", x_at, b, kind))
         store = "                const long co = long(i);\n"
         store += _split_position("j", ("n", "o0", "o1", "o2"), ("N", "O0", "O1", "O2"), 16) + "\n"
-        store += f"                {_store('pc', _Y, c)}"
+        store += _store_conv(_Y, c, bias, "g * @CO@ + co")
     elif which == "x":  # rows ci, columns (n, i), inner (co, k)
         load_a = _split_position("k", ("co", *window), ("CO", *sizes), 20) + "\n                    const long ci = long(i);\n"
         load_a += f"                    v = {_load('pa', _WT, a, kind)};"
@@ -384,7 +395,7 @@ def _conv_texts(which: str, a: str, b: str, c: str) -> _Texts:
         load_b += _OUTPUT_OF_INPUT.format(load=_load("pb", _Y, b, kind))
         store = "                const long ci = long(i);\n"
         store += _split_position("j", ("n", "i0", "i1", "i2"), ("N", "I0", "I1", "I2"), 16) + "\n"
-        store += f"                {_store('pc', _X.format('i0', 'i1', 'i2'), c)}"
+        store += _store_conv(_X.format("i0", "i1", "i2"), c, bias, "g * @CI@ + ci")
     else:  # rows co, columns (ci, k), inner (n, o)
         load_a = _split_position("k", ("n", "o0", "o1", "o2"), ("N", "O0", "O1", "O2"), 20)
         load_a += "\n                    const long co = long(i);\n"
@@ -396,7 +407,7 @@ def _conv_texts(which: str, a: str, b: str, c: str) -> _Texts:
         store += _split_position("j", ("ci", *window), ("CI", *sizes), 16) + "\n"
         store += f"                {_store('pc', _WT, c)}"
         setup += "\n    if (splits > 1UL)\n        pc += long(slot - z * splits) * long(arg[0]) * long(arg[1]) * @G@;"
-    return _Texts(parameters, _expand(setup), _expand(load_a), _expand(load_b), _expand(store), which != "w", False)
+    return _Texts(parameters, _expand(setup), _expand(load_a), _expand(load_b), _expand(store), which != "w", False, 4 if bias else 3)
 
 
 class Geometry:
@@ -423,14 +434,14 @@ class Geometry:
         return a._replace(shape=shape, strides=strides)
 
 
-def convolve(inst: Instance, which: str, x: Array, w: Array, y: Array, geometry: Geometry) -> int:
+def convolve(inst: Instance, which: str, x: Array, w: Array, y: Array, geometry: Geometry, bias: Array | None = None) -> int:
     """One of the three products of a convolution, the other two arrays given: ``which`` is
 
     ``"y"``  y = the convolution of x with w (cross-correlation, as in PyTorch)
     ``"x"``  x = the gradient of the input, which is also the transposed convolution of y with w
     ``"w"``  w = the gradient of the weight
 
-    x (N, G * Ci, ...), w (G * Co, Ci, ...), y (N, G * Co, ...).
+    x (N, G * Ci, ...), w (G * Co, Ci, ...), y (N, G * Co, ...).  bias (floats, dense, one per channel) is added to y or x.
     """
     x, w, y = geometry.spread(x), geometry.spread(w), geometry.spread(y)
     target = {"x": x, "w": w, "y": y}[which]
@@ -447,7 +458,9 @@ def convolve(inst: Instance, which: str, x: Array, w: Array, y: Array, geometry:
         first, second, sizes = y, x, (groups, co, ci * window, n * positions)
     label = {"y": "convolution", "x": "convolution (input gradient)", "w": "convolution (weight gradient)"}[which]
     if sizes[3] == 0:
-        return fill(inst, target, 0, label)
+        if bias is None:
+            return fill(inst, target, 0, label)
+        return copy(inst, bias._replace(shape=target.shape, strides=(0, 1, 0, 0, 0), whole=False), target, label)
     splits, part_buffer, out = 1, None, target
     if which == "w" and w.dtype in FLOATS:
         splits = _splits(*sizes)
@@ -457,13 +470,15 @@ def convolve(inst: Instance, which: str, x: Array, w: Array, y: Array, geometry:
         part_buffer = inst.alloc(4 * splits * w.size)
         out = Array(part_buffer, "float32", w.shape, dense(w.shape), 0, True)
     arrays = {"x": x, "w": w, "y": y, which: out}
-    texts = _conv_texts(which, first.dtype, second.dtype, out.dtype)
+    texts = _conv_texts(which, first.dtype, second.dtype, out.dtype, bias.dtype if bias is not None else "")
     extra = [groups, n, ci, co, *x.shape[2:], *w.shape[2:], *y.shape[2:]]
     extra += [*geometry.stride, *geometry.padding, *geometry.dilation]
     extra += [*arrays["x"].strides, *arrays["w"].strides, *arrays["y"].strides]
     wide = max(sizes) > MAX_32 // 128
     matrix = first.dtype in FLOATS and _matrix_ok(inst)
     bindings = [first.binding(READ), second.binding(READ), out.binding(WRITE)]
+    if bias is not None:
+        bindings.append(bias.binding(READ))
     stamp = _launch(inst, texts, first.dtype, sizes, extra, bindings, wide, matrix, splits, label)
     if part_buffer is not None:
         partial = array(part_buffer, "float32", (1, splits, w.size))

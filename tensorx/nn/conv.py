@@ -35,8 +35,10 @@ def spread(op, name, value, n, least=0):
 
 
 def _raw(which, a, b, bias, shapes, geometry):
-    """A pass of the compiled core on dense float32 or float64 values."""
+    """A pass of the compiled core on dense float32 or float64 values, or on what a device has kernels for."""
     dtype = a.dtype
+    if dtype.kind == "f" and _core.has_conv(a):
+        return _core.conv(which, a, b, None if bias is None else bias.contiguous(), *shapes, *geometry)
     if dtype.name not in ("float32", "float64"):
         if dtype.kind != "f":
             raise DTypeError(f"convolution: needs floating-point values, got {dtype.name}")

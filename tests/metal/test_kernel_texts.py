@@ -63,7 +63,7 @@ def family_texts():
             for side, each, wide in ((16, 4, False), (8, 2, True)):
                 yield f"matmul-{dtype}-{side}", products._text(texts, dtype, wide, side, each, 16, False)
             for which in "xyw":
-                texts = products._conv_texts(which, dtype, dtype, dtype)
+                texts = products._conv_texts(which, dtype, dtype, dtype, dtype if dtype in codegen.FLOATS and which != "w" else "")
                 yield f"conv-{which}-{dtype}", products._text(texts, dtype, False, 16, 4, 16, False)
         if dtype in codegen.FLOATS:
             yield f"matrix-{dtype}", products._text(products._matmul_texts(dtype, dtype, dtype, 1, False, True), dtype,
