@@ -8,7 +8,7 @@ from tensorx.errors import DTypeError, ShapeError
 from tensorx.nn import init
 from tensorx.nn.module import Module
 from tensorx.nn.parameter import Parameter
-from tensorx.ops._host import extremes
+from tensorx.ops._host import extremes, picked
 from tensorx.ops._record import record
 
 FUNCTIONS = ["embedding", "embedding_bag", "one_hot"]
@@ -145,6 +145,9 @@ def one_hot(tensor, num_classes=-1):
     """
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"one_hot: numbers of classes are integers, got {tensor.dtype.name}")
+    if num_classes > 0 and tensor.device.type != "cpu":
+        places = tx.arange(num_classes, device=tensor.device)
+        return (picked("one_hot", tensor, places).expand_dims(-1) == places).astype(tx.int64)
     low, high = extremes(tensor) if tensor.size else (0, -1)
     if low < 0:
         raise IndexError(f"one_hot: class numbers must not be negative, got {low}")

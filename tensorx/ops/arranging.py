@@ -355,7 +355,8 @@ def geomspace(start, stop, /, num=50, *, endpoint=True, dtype=None, device=None)
 def one_hot(indices, num_classes=None, /, *, dtype=None, axis=-1):
     """1 at the place that each index names along a new axis, 0 elsewhere: int64 by default.
 
-    num_classes: the length of the axis, one more than the largest index unless given. IndexError for an index out of range.
+    num_classes: the length of the axis, one more than the largest index unless given. IndexError for an index out of range,
+    on Metal with num_classes at the next wait.
 
     >>> import tensorx as tx
     >>> tx.one_hot(tx.asarray([0, 2]), 3).tolist()
@@ -364,13 +365,15 @@ def one_hot(indices, num_classes=None, /, *, dtype=None, axis=-1):
     if _tensor("one_hot", indices).dtype.kind not in "iu":
         raise DTypeError(f"one_hot: indices must be integers, got {indices.dtype.name}")
     dtype = dtypes.int64 if dtype is None else dtype_from(dtype)
-    low, high = _host.extremes(indices) if indices.size else (0, -1)
+    late = num_classes is not None and indices.device.type != "cpu" and operator.index(num_classes) > 0
+    low, high = _host.extremes(indices) if indices.size and not late else (0, -1)
     n = high + 1 if num_classes is None else operator.index(num_classes)
     if low < 0 or high >= n:
         raise IndexError(f"one_hot: index {low if low < 0 else high} is out of range for {n} classes")
     axis = axis_of("one_hot", axis, indices.ndim + 1)
-    index = _core.cast(indices, dtypes.int64)
-    places = creation.arange(n, device=indices.device).reshape((n,) + (1,) * (indices.ndim - axis))
+    places = creation.arange(n, device=indices.device)
+    index = _host.picked("one_hot", indices, places) if late else _core.cast(indices, dtypes.int64)
+    places = places.reshape((n,) + (1,) * (indices.ndim - axis))
     hit = elementwise.equal(index.reshape((*indices.shape[:axis], 1, *indices.shape[axis:])), places)
     return hit if dtype is dtypes.bool else _core.cast(hit, dtype)
 

@@ -108,3 +108,23 @@ def test_the_host_writes_only_when_kernels_have_read(stand_in_or_none):
     tx.device("metal").backend.inst.commit()
     x[[0, 19999]] = 5.0
     assert y[0].item() == y[19999].item() == 2.0 and x[0].item() == 5.0
+
+
+@pytest.mark.parametrize("one_hot", [tx.one_hot, tx.nn.functional.one_hot], ids=["tx", "nn"])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "int8"])
+def test_one_hot_of_a_given_width_waits_for_nothing(one_hot, dtype):
+    a = np.array([[3, 1, 0], [2, 0, 3]], dtype)
+    x = tx.asarray(a)
+    tx.synchronize()
+    before, ops = tx.metal.stats()["waits"], host_ops()
+    y = one_hot(x, 5)
+    tx.eval(y)
+    assert tx.metal.stats()["waits"] == before and host_ops() == ops
+    assert y.dtype is tx.int64 and np.array_equal(y.numpy(), np.eye(5, dtype=int)[a])
+    assert np.array_equal(one_hot(x).numpy(), np.eye(4, dtype=int)[a])
+    for bad in (5, -1):
+        late = one_hot(tx.asarray([1, bad]), 5)
+        with pytest.raises(IndexError, match="one_hot"):
+            late.tolist()
+    with pytest.raises(IndexError, match="one_hot: (index|class number) 3 is out of range for 0 classes"):
+        one_hot(x, 0)
