@@ -305,8 +305,8 @@ class Backend:
         """Gradients of layer_norm, or of rms_norm where mean is None: see rows.norm_backward."""
         self.inst.forget()
         leaves = (grad, x, weight, mean, rstd, out, dweight, dbias)
-        stamp = rows.norm_backward(self.inst, *(None if leaf is None else self._array(leaf) for leaf in leaves))
-        self._after(stamp, *leaves)
+        arrays: list[Any] = [None if leaf is None else self._array(leaf) for leaf in leaves]
+        self._after(rows.norm_backward(self.inst, *arrays), *leaves)
 
     def has_matmul(self, dtype: int) -> bool:
         """Whether there is a kernel for products of a dtype."""
@@ -337,7 +337,8 @@ class Backend:
     def pool(self, which, x, out, positions, inputs, outputs, sliding, divide) -> None:
         """One pass of pooling, counted as the core does: see pooling.pool."""
         self.inst.forget()
-        windows = pooling.Windows(inputs, outputs, *(sliding or (None, (), (), ())), divide or (0, 0.0))
+        window, stride, padding, dilation = sliding or (None, (), (), ())
+        windows = pooling.Windows(inputs, outputs, window, stride, padding, dilation, divide or (0, 0.0))
         places = None if positions is None else self._array(positions)
         stamp = pooling.pool(self.inst, pooling.KINDS[which], self._array(x), self._array(out), places, windows)
         self._after(stamp, x, out, positions)
