@@ -79,7 +79,8 @@ def pool(inst: Instance, kind: str, values: Array, out: Array, positions: Array 
     planes = math.prod(out.shape[:2])
     sizes = [planes * math.prod(windows.inputs), planes * math.prod(windows.outputs), reach(values.shape, values.strides)]
     if windows.window is not None:  # ends of windows may lie outside
-        sizes += [i + o * s + p + k * d for i, o, k, s, p, d in zip(*windows[:6])]
+        steps = zip(windows.outputs, windows.stride, windows.window, windows.dilation)
+        sizes += [i + p + o * s + k * d for i, p, (o, s, k, d) in zip(windows.inputs, windows.padding, steps)]
     wide = max(sizes) >= MAX_32
     text = _text(kind, values.dtype, windows.window is None, kind == "max" and positions is not None, wide)
     kernel = inst.kernel(text, _KERNELS[KINDS.index(kind)])

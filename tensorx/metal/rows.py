@@ -26,8 +26,9 @@ def _text(dtype: str, out: str, weight: str, part: str, grouped: bool) -> str:
         IN=STORAGE[dtype], OUT=STORAGE[out], WEIGHT=STORAGE[weight],
         LOAD=codegen.load_text("p", "long(j) * step", dtype), LOAD_OTHER=codegen.load_text("other", "j", dtype),
         STORE=codegen.store_text("y", out),
-        LOAD_WEIGHT=codegen.load_text("w", "j", weight),
-        **{name.upper().replace(" ", "_"): int(name == part) for name in PARTS}, GROUPED=int(grouped),
+        LOAD_WEIGHT=codegen.load_text("w", "j", weight), GROUPED=int(grouped),
+        SOFTMAX=int(part == "softmax"), SOFTMAX_GRADIENT=int(part == "softmax gradient"),
+        NORM=int(part == "norm"), NORM_GRADIENT=int(part == "norm gradient"),
     )  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def norm_backward(
         inputs = flat + [a._replace(shape=table, strides=(1, 0), whole=False) for a in (rstd, mean) if a is not None]
         instrs: list[Instr] = []
 
-        def put(op: str, kind: str, *operands: int, to: str | None = None) -> int:
+        def put(op: str, kind: str, *operands: int, to: str = "") -> int:
             instrs.append(Instr(op, kind, len(inputs) + len(instrs), operands, to))
             return instrs[-1].dst
 
