@@ -1,4 +1,4 @@
-# Work along the lines of an axis: stable sorting, running sums and products, linear recurrences.
+# Work along the lines of an axis: stable sorting, searching, running sums and products, linear recurrences.
 
 cdef extern from "sort.h" nogil:
     ctypedef struct tx_sort_job:
@@ -30,6 +30,15 @@ cdef extern from "scan.h" nogil:
         int64_t b_strides[64]
         int64_t d_strides[64]
     void tx_scan_run(tx_scan_job *)
+
+cdef extern from "search.h" nogil:
+    ctypedef struct tx_search_job:
+        const char *line
+        const char *values
+        int64_t *out
+        int64_t n, count, chunk
+        int32_t dtype, right, stopped
+    void tx_search_run(tx_search_job *)
 
 SCAN_SUM = TX_SCAN_SUM
 SCAN_PROD = TX_SCAN_PROD
@@ -130,6 +139,54 @@ def sort_lines(Tensor x, int axis, bint descending, bint values, bint order):
     if job.stopped:
         interrupted()
     return v, o
+
+
+def search_line(Tensor line, Tensor values, bint right):
+    """Where each of the values would go into the sorted line (right: behind equal elements), as int64; NaN counts as the
+    greatest. Both are C-contiguous, real or bool, of one dtype and device; line has one axis."""
+    cdef tx_search_job job
+    cdef tx_node *a
+    cdef tx_node *b
+    cdef Tensor r
+    _line_source(line, "searchsorted")
+    _line_source(values, "searchsorted")
+    a = line.n
+    b = values.n
+    if a.dtype != b.dtype or a.device != b.device or KIND[a.dtype] == c'c':
+        raise DTypeError(f"searchsorted: not for {DTYPES[a.dtype].name} and {DTYPES[b.dtype].name}")
+    if not is_c_contiguous(line) or not is_c_contiguous(values):
+        raise ShapeError("searchsorted: the operands must be C-contiguous")
+    r = wrap(leaf_empty(b.device, TX_I64, b.ndim, b.shape, "searchsorted"))
+    if b.numel == 0:
+        return r
+    host_writable(r.n)
+    if b.device != 0:
+        g_backends[b.device].on_host("searchsorted")
+    memset(&job, 0, sizeof(job))
+    job.line = a.st.ptr + a.offset * tx_item_size[a.dtype]
+    job.values = b.st.ptr + b.offset * tx_item_size[b.dtype]
+    job.out = <int64_t *>r.n.st.ptr
+    job.n = a.numel
+    job.count = b.numel
+    job.dtype = a.dtype
+    job.right = right
+    if job.n == 0:
+        memset(job.out, 0, <size_t>(job.count * 8))
+        return r
+    _read_begin(a)
+    _read_begin(b)
+    if job.count < 2000:
+        tx_search_run(&job)
+    else:
+        with nogil:
+            tx_polls(1)
+            tx_search_run(&job)
+            tx_polls(0)
+    _read_end(a)
+    _read_end(b)
+    if job.stopped:
+        interrupted()
+    return r
 
 
 def scan_lines(int kind, Tensor x, int axis, bint initial=False, Tensor b=None):

@@ -158,10 +158,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     kernels = _metal(line)
     if kernels is not None:
         return kernels.search(line, values, side == "right")
-    import numpy as np
-
-    places = np.searchsorted(_view(line), _view(values), side=side)
-    return _from(np.asarray(places), dtypes.int64, x2.device)
+    return _core.search_line(line.contiguous(), values.contiguous(), side == "right")
 
 
 # ---- running sums and products -------------------------------------------------------------

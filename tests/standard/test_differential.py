@@ -455,6 +455,28 @@ def test_searchsorted(data):
     same(tx.searchsorted(x, y, side=side, sorter=tx.argsort(x)), np.searchsorted(np.sort(a), b, side=side))
 
 
+@pytest.mark.parametrize("dtype", [*REAL, "bfloat16"])
+@pytest.mark.parametrize("n, count", [(0, 5), (1, 17), (700, 10_000), (5000, 33)])
+def test_searchsorted_in_long_lines(dtype, n, count):
+    rng = np.random.default_rng(n)
+    whole = np.dtype("float32" if dtype == "bfloat16" else dtype)
+    a, b = (np.round(rng.normal(size=size) * 40).astype(whole) for size in (n, count))
+    if whole.kind == "f":
+        b[::7] = np.nan
+        b[1::7] = -0.0
+        b[2::7] = np.inf
+    for odd in (0, 1, 300, n):
+        if whole.kind == "f":
+            a[:odd] = np.nan
+        line, values = np.sort(a), b.reshape(-1, 1)
+        for side in ("left", "right"):
+            want = np.searchsorted(line, values, side=side)
+            x, y = (tx.asarray(v).astype(getattr(tx, dtype)) for v in (line, values))
+            assert np.array_equal(tx.searchsorted(x, y, side=side).numpy(), want)
+            strided = tx.asarray(np.repeat(line, 2)).astype(getattr(tx, dtype))[::2]
+            assert np.array_equal(tx.searchsorted(strided, tx.flip(y, axis=0), side=side).numpy(), want[::-1])
+
+
 @few
 @given(st.data())
 def test_nonzero_and_where(data):
