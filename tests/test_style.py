@@ -115,3 +115,9 @@ def test_line_ends():
         if line != line.rstrip()
     ]
     assert not found, "trailing white space in " + ", ".join(found)
+
+
+def test_test_files_have_names_of_their_own():
+    """pytest takes two files of one name from folders without __init__.py for one module."""
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py") if "softmetal" not in p.parts]
+    assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
