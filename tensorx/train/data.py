@@ -10,7 +10,7 @@ from tensorx._core import Tensor
 from tensorx.ops.creation import asarray
 from tensorx.ops.indexing import take
 from tensorx.ops.joining import stack
-from tensorx.random import Generator, permutation
+from tensorx.random import Generator, default_generator, permutation
 
 __all__ = ["DataLoader", "Subset", "TensorDataset", "random_split"]
 
@@ -66,6 +66,8 @@ class Subset:
 
 def random_split(dataset, lengths, seed=0):
     """Disjoint random parts of a data set, as Subsets; lengths are numbers of entries, or fractions that add up to 1.
+
+    The split is that of the seed, the same in every run whatever ``tx.manual_seed`` says: no entry changes sides unnoticed.
 
     >>> import tensorx as tx
     >>> a, b = tx.train.random_split(tx.train.TensorDataset(tx.arange(10)), [0.8, 0.2])
@@ -132,6 +134,7 @@ class DataLoader:
     collate: makes a batch of a list of items; by default tensors and numbers are stacked.
     prefetch: so many batches are prepared ahead in a thread; 0 prepares them when they are asked for. Leaving a loop early, by
     break, an exception or Ctrl-C, ends the thread.
+    seed: of the order; without it one is drawn from the default generator, so that ``tx.manual_seed`` fixes the order too.
     The order of pass number ``epoch`` depends on seed and epoch alone, so ``state_dict()`` is three numbers, and a run that is
     resumed in the middle of a pass sees the batches that it would have seen.
 
@@ -147,6 +150,8 @@ class DataLoader:
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, int(batch_size), shuffle, drop_last
         self.prefetch, self.collate, self.device = int(prefetch), collate, device
         self.batches = batches
+        if seed is None and shuffle:
+            seed = default_generator.split(1)[0].seed
         self.seed = Generator(seed).seed
         self.epoch = 0  # passes begun so far
         self._start = 0  # batches of the next pass that were seen before a resume

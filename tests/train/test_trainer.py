@@ -49,6 +49,21 @@ def test_batches_cover_the_data_once_in_a_new_order_each_time():
     assert not threads()
 
 
+def test_the_order_follows_manual_seed():
+    def orders(seed):
+        tx.manual_seed(seed)
+        loaders = [train.DataLoader(tx.arange(40), 40, shuffle=True) for _ in range(2)]
+        return [loader.seed for loader in loaders], [next(iter(loader)).tolist() for loader in loaders]
+
+    first = orders(5)
+    assert first == orders(5) != orders(6)
+    assert first[1][0] != first[1][1]  # two loaders of one run do not go in step
+    state = tx.random.default_generator.get_state()
+    train.DataLoader(range(4), 2)  # nothing is random about it
+    train.DataLoader(range(4), 2, shuffle=True, seed=1)
+    assert tx.random.default_generator.get_state() == state
+
+
 @pytest.mark.parametrize("prefetch", [0, 3])
 def test_a_pass_goes_on_where_it_was_left(prefetch):
     def fresh():
