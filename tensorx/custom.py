@@ -293,7 +293,14 @@ class CustomOp(_Op):
             if device.type == "cpu":
                 views = [_array(a, False) if isinstance(a, Tensor) else a for a in args]
                 if _takes_out(body):
-                    body(*views, out=_array(out, True))
+                    destination = _array(out, True)
+                    result = body(*views, out=destination)
+                    if result is not None and not _is_view_of(result, destination):
+                        raise TypeError(
+                            f"{self.name}: cpu returned a new {type(result).__name__} although it takes out; write into out (out[...] = value) "
+                            "and return None or it, or leave out away and return an array"
+                        )
+                    del destination, result
                 else:
                     self._store(out, body(*views))
                 del views

@@ -262,6 +262,21 @@ def test_results_of_the_wrong_kind():
     assert x.tolist() == [1, 2, 3]
 
 
+def test_a_body_with_out_that_returns_a_new_array():
+    """Its result would be lost, and the tensor would hold what the memory held before."""
+
+    class Twice(tx.CustomOp):
+        name = "twice"
+
+        def cpu(self, x, out):
+            return x * 2
+
+    with pytest.raises(TypeError, match="twice: cpu returned a new ndarray although it takes out; write into out"):
+        Twice()(tx.ones(3))
+    Twice.cpu = lambda self, x, out: np.multiply(x, 2, out=out)
+    assert Twice()(tx.ones(3)).tolist() == [2.0, 2.0, 2.0] and Twice()(tx.ones(())).item() == 2.0 and Twice()(tx.ones(0)).size == 0
+
+
 @pytest.mark.metal
 def test_a_kernel_that_does_not_compile():
     op = type("Broken", (tx.InplaceOp,), {"name": "broken", "metal": tx.metal.kernel("x += nonsense;", "x", elementwise=True)})
