@@ -69,6 +69,8 @@ def pool(inst: Instance, kind: str, values: Array, out: Array, positions: Array 
     """
     if kind not in KINDS or values.dtype not in FLOATS or out.dtype != values.dtype:
         raise ValueError(f"pooling ({kind}) of {values.dtype} into {out.dtype}")
+    if "average" in kind and set(windows.dilation) - {1}:
+        raise ValueError("averages of windows with holes")
     if out.strides != dense(out.shape):
         raise ValueError("the result of pooling is dense")
     if out.size == 0:

@@ -278,6 +278,20 @@ def test_both_devices_give_the_same_bits(metal, dtype):
         assert np.array_equal(ours.view(np.uint32), cpu.view(np.uint32))
 
 
+def test_what_the_kernels_do_not_do_is_refused(gpu):
+    x, out = gpu.put(np.zeros((1, 1, 9), np.float32)), gpu.empty((1, 1, 4), "float32")
+    holes = pooling.Windows((9,), (4,), (2,), (2,), (0,), (2,))
+    for kind in ("average", "average gradient"):
+        with pytest.raises(ValueError, match="holes"):
+            pooling.pool(gpu.inst, kind, x, out, None, holes)
+    with pytest.raises(ValueError, match="float64"):
+        pooling.pool(gpu.inst, "max", x._replace(dtype="float64"), out, None, holes)
+    with pytest.raises(ValueError, match="dense"):
+        pooling.pool(gpu.inst, "max", x, out._replace(strides=(4, 4, -1)), None, holes)
+    with pytest.raises(ValueError, match="over 1 axes"):
+        pooling.pool(gpu.inst, "max", x._replace(shape=(1, 1, 3, 3), strides=(9, 9, 3, 1)), out, None, holes)
+
+
 @pytest.mark.parametrize("kind", pooling.KINDS)
 def test_positions_beyond_32_bits(gpu, kind, monkeypatch):
     """The kernels with 64-bit indices, on arrays that do not need them."""

@@ -58,7 +58,7 @@ inline float divisor(constant ulong *arg, $INDEX a, $INDEX b, $INDEX c)
 }
 #endif
 
-// The outputs whose windows may hold element i along axis d, first and last; holds() decides where windows have holes.
+// The outputs whose windows may hold element i along axis d: windows of averages have no holes, maxima know their positions.
 inline $INDEX outputs_begin(constant ulong *arg, uint d, $INDEX i)
 {
 #if ADAPTIVE
@@ -78,15 +78,6 @@ inline $INDEX outputs_end(constant ulong *arg, uint d, $INDEX i)
     const $INDEX last = (i + word(arg, 14u + d)) / word(arg, 11u + d);
 #endif
     return last + 1 < count ? last + 1 : count;
-}
-inline bool holds(constant ulong *arg, uint d, $INDEX i, $INDEX o)
-{
-#if ADAPTIVE
-    return true;
-#else
-    const $INDEX step = word(arg, 17u + d);
-    return step == 1 || (i + word(arg, 14u + d) - o * word(arg, 11u + d)) % step == 0;
-#endif
 }
 
 // Coordinates of result e in a dense array whose pooled axes have sizes arg[at], arg[at + 1], arg[at + 2].
@@ -121,8 +112,7 @@ inline bool holds(constant ulong *arg, uint d, $INDEX i, $INDEX o)
     const $INDEX last0 = outputs_end(arg, 0u, p0);                                                   \
     for ($INDEX a = outputs_begin(arg, 0u, p0); a < last0; a++)                                      \
         for ($INDEX b = first1; b < last1; b++)                                                      \
-            for ($INDEX c2 = first2; c2 < last2; c2++)                                               \
-                if (holds(arg, 0u, p0, a) && holds(arg, 1u, p1, b) && holds(arg, 2u, p2, c2))
+            for ($INDEX c2 = first2; c2 < last2; c2++)
 
 #if $MAX
 // The largest element of each window, NaN before all others; positions count within the plane, -1 for a window without elements.
