@@ -89,10 +89,10 @@ def _only(mask, g):
 
 
 def _getitem(g, kept, wanted):
-    import tensorx as tx
+    from tensorx.ops.assigning import put_back
 
     index = _thaw(kept["index"], kept)
-    return {0: tx.index_put(_zeros(g, kept["shape"]), index, g, not _is_mask(index))}
+    return {0: put_back(_zeros(g, kept["shape"]), index, g, not _is_mask(index))}
 
 
 define("getitem", _prepare, _getitem)

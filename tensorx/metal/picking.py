@@ -9,6 +9,7 @@ Index arrays, masks and numbers that lie in the host's memory come as bytes and 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from . import indexing, launch, positions
@@ -53,6 +54,11 @@ def _one(loops: Loops) -> tuple[int, int, int, int] | None:
     return dims[0], steps[0][0], steps[1][0], steps[2][0]
 
 
+def _count(loops: Loops) -> int:
+    """Passes of the innermost of some loops."""
+    return math.prod(d[0] for d in loops)
+
+
 def run(backend: Any, kind: str, x: tuple, arrays: list[tuple], values: tuple, loops: tuple[Loops, Loops, Loops], errors: tuple) -> None:
     """``gather`` (values = x at the positions), ``scatter`` (x there = values) or ``accumulate`` (+=).
 
@@ -67,8 +73,11 @@ def run(backend: Any, kind: str, x: tuple, arrays: list[tuple], values: tuple, l
     if not gathers:
         big, small = big._replace(whole=False), small._replace(whole=False)
     joined = [_one(part) for part in loops] if len(arrays) == 1 and indices[0].dtype in indexing.INDEX_DTYPES else [None]
-    constant = kind == "scatter" and not any(d[2] for d in loops[1])
-    if None in joined or constant:
+    general = None in joined or (kind == "scatter" and not any(d[2] for d in loops[1]))
+    if not general and kind == "accumulate":
+        # where every element looks at all positions, there have to be few
+        general = _count(loops[1]) > 128 and any(any(d[3]) for d in (*loops[0], *loops[2]))
+    if general:
         picked = [positions.Picked(a, size, step) for a, (_, size, step) in zip(indices, arrays)]
         outside, points, within = ([positions.Dim(*d) for d in part] for part in loops)
         job = positions.Job(inst, big, small, picked, outside, points, within, status, errors)

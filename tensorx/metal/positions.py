@@ -20,7 +20,7 @@ from .indexing import ZERO, Status, add_text, moved
 from .launch import MAX_32, Array, array, collapse, copy, fill, thread_count, words
 
 MAX_ARRAYS = 24  # index arrays of one kernel: their buffers, and three more
-KINDS = ("get", "put", "claim", "cells", "sorted", "mask_get", "mask_put", "mask_fill", "places")
+KINDS = ("get", "put", "claim", "cells", "sorted", "mask_get", "mask_put", "mask_fill", "places", "spread")
 
 
 class Dim(NamedTuple):
@@ -42,7 +42,7 @@ class Picked(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _text(kind: str, dtype: str, indices: tuple[str, ...], wide: bool, option: bool = False, found: str = "int32") -> str:
-    """``option``: put only where the claim was won; add instead of put."""
+    """``option``: add instead of put."""
     n = len(indices)
     loads = [
         f"{'from_start(' if name == 'uint64' else 'from_end(long('}ix{a}[off[{a}] + at{a}]{'' if name == 'uint64' else ')'}, long(arg[{7 + 3 * a}]))"
@@ -50,8 +50,8 @@ def _text(kind: str, dtype: str, indices: tuple[str, ...], wide: bool, option: b
     ]  # fmt: skip
     return codegen.fill(
         "positions", {dtype}, WHICH=KINDS.index(kind), ITEM=STORAGE[dtype], ZERO=ZERO[dtype], INT="ulong" if wide else "uint",
-        HEAD=7 + 3 * n, WIDTH=5 + n, CLAIMED=int(option), ACCUMULATE=int(option), FOUND=STORAGE[found], F=2,
-        THIRD="device const uint *winner" if option else "device atomic_uint *status", TRUE="ix0[off[0] + at0]" if n else "0",
+        HEAD=7 + 3 * n, WIDTH=5 + n, BYTES=ITEM_BYTES[dtype], ACCUMULATE=int(option), FOUND=STORAGE[found], F=2,
+        TRUE="ix0[off[0] + at0]" if n else "0",
         ARRAYS=" ".join(f"device const {STORAGE[name]} *ix{a} [[buffer({a})]]," for a, name in enumerate(indices)),
         STARTS=" ".join(f"long at{a} = 0;" for a in range(n)),
         STEPS=" ".join(f"at{a} += c * long(dim[{5 + a}]);" for a in range(n)),
@@ -134,13 +134,13 @@ class Job:
         x, y = moved(self.x), moved(self.y)
         ends = [y.binding(READ), x.binding(READ | WRITE)]
         if self.same:
-            return self._checked("put", self.every, x.dtype, ends, "scatter")
+            return self._checked("spread", self.every, x.dtype, ends, "scatter")
         if self.positions > MAX_32 or self.cells > 65536 + 16 * self.positions:
             return self._sorted(x, y, False)
         winner = self.inst.alloc(4 * self.cells)
         fill(self.inst, array(winner, "uint32", (self.cells,), whole=True), 0, "scatter (clear)")
         self._checked("claim", self.points, "uint32", [Binding(winner, 4, READ | WRITE)], "scatter (claim)")
-        stamp = self._encode("put", self.every, x.dtype, [*ends, Binding(winner, 4, READ)], "scatter", True)
+        stamp = self._encode("put", self.every, x.dtype, [*ends, Binding(winner, 4, READ)], "scatter")
         winner.release()
         return stamp
 

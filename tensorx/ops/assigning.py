@@ -342,6 +342,12 @@ def index_fill(x, axis, index, value, /):
     return _value("index_fill", x, value, write, axis=axis, index=index)
 
 
+def put_back(x, index, values, accumulate):
+    """:func:`index_put` of what x[index] gives: nothing has to be counted."""
+    write = lambda out: _core.index_put(out, index, values, accumulate, "index_put", True)
+    return _value("index_put", x, values, write, index=index, accumulate=accumulate)
+
+
 def index_put(x, indices, values, /, accumulate=False):
     """x after ``x[indices] = values`` (or ``+=``, duplicates too); see :meth:`Tensor.index_put_`.
 

@@ -23,6 +23,7 @@ inline long from_start(ulong raw, long n) { return raw < ulong(n) ? long(raw) : 
 #define MASK_PUT 6
 #define MASK_FILL 7
 #define PLACES 8
+#define SPREAD 9
 
 #define START                                                                                                   \
     long xo = 0;                                                                                                \
@@ -76,21 +77,45 @@ kernel void pick_get($ARRAYS device const $ITEM *x [[buffer($B0)]], device $ITEM
 #endif
 
 #if WHICH == PUT
-// Where all positions of a cell write the same value; or, with CLAIMED, the one that the cell belongs to.
+// The position that the cell belongs to writes.
 kernel void pick_put($ARRAYS device const $ITEM *y [[buffer($B0)]], device $ITEM *x [[buffer($B1)]],
-                     $THIRD [[buffer($B2)]], constant long *off [[buffer($B3)]], constant ulong *arg [[buffer($B4)]],
+                     device const uint *winner [[buffer($B2)]],
+                     constant long *off [[buffer($B3)]], constant ulong *arg [[buffer($B4)]],
                      uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
 {
     EVERY
         RESOLVE
-#if $CLAIMED
         if (bad == 0u && winner[off[$B2] + cell] == uint(place) + 1u)
             x[off[$B1] + xo] = y[off[$B0] + yo];
-#else
-        if (bad != 0u)
+    }
+}
+#endif
+
+#if WHICH == SPREAD
+// All positions of a cell write the same value: none has to win, but they may write at once. Elements are parts of
+// words, or words of them; neighbours in a word stay what they are.
+kernel void pick_spread($ARRAYS device const $ITEM *y [[buffer($B0)]], device atomic_uint *x [[buffer($B1)]],
+                        device atomic_uint *status [[buffer($B2)]],
+                        constant long *off [[buffer($B3)]], constant ulong *arg [[buffer($B4)]],
+                        uint tid [[thread_position_in_grid]], uint threads [[threads_per_grid]])
+{
+    EVERY
+        RESOLVE
+        if (bad != 0u) {
             atomic_fetch_or_explicit(status + off[$B2], bad, memory_order_relaxed);
-        else
-            x[off[$B1] + xo] = y[off[$B0] + yo];
+            continue;
+        }
+        const long at = off[$B1] + xo;
+        const $ITEM v = y[off[$B0] + yo];
+#if $BYTES == 8
+        atomic_store_explicit(x + 2 * at, uint(v), memory_order_relaxed);
+        atomic_store_explicit(x + 2 * at + 1, uint(v >> ($BYTES * 4)), memory_order_relaxed);
+#elif $BYTES == 4
+        atomic_store_explicit(x + at, uint(v), memory_order_relaxed);
+#else
+        const uint shift = uint(at % (4 / $BYTES)) * ($BYTES * 8u);
+        atomic_fetch_and_explicit(x + at / (4 / $BYTES), ~(uint($ITEM(~$ITEM(0))) << shift), memory_order_relaxed);
+        atomic_fetch_or_explicit(x + at / (4 / $BYTES), uint(v) << shift, memory_order_relaxed);
 #endif
     }
 }

@@ -192,6 +192,9 @@ void trace_new_epoch(Worker *w)
 {
     static std::atomic<uint32_t> dispatches;
     w->trace.dispatch = ++dispatches;
+    // cells know a dispatch by 10 bits: those of the one that had the same number must be gone
+    if (SM_KNOB(trace) && (w->trace.dispatch & 1023) == 0 && global_shadow())
+        madvise(global_shadow(), kShadow * sizeof(Cell), MADV_DONTNEED);
     w->trace.group = 0;
 }
 
