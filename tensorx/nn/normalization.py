@@ -67,9 +67,10 @@ def _backward(g, kept, wanted):
     total = tx.sum(g, axis=axes, keepdims=True, dtype=g.dtype)
     grads = {}
     if 0 in wanted:
-        n = float(x.size // x.shape[1])
-        scale = rstd if weight is None else rstd * weight.reshape(shape)
-        grads[0] = (g - total / n - (x - mean) * rstd * (along / n)) * scale
+        # numbers per channel are combined element by element, in the one pass that there is anyway
+        grads[0] = (g - ((x - mean) * rstd * along + total) * (1.0 / (x.size // x.shape[1]))) * rstd
+        if weight is not None:
+            grads[0] = grads[0] * weight.reshape(shape)
     if 1 in wanted:
         grads[1] = along.reshape((x.shape[1],))
     if 2 in wanted:

@@ -271,3 +271,34 @@ def test_gradients_of_views(on_device, name):
     none = tx.zeros((0, 4)).requires_grad_()
     NORMS[name](none, w, None).sum().backward()
     assert none.grad.shape == (0, 4)
+
+
+@pytest.mark.parametrize("name, forward, backward", [("batch_norm", 5, 3), ("group_norm", 2, 4), ("instance_norm", 2, 4)])
+def test_norms_of_channels_are_few_dispatches(metal, name, forward, backward):
+    def run(device, n, seed):
+        rng = np.random.default_rng(seed)
+        with tx.device(device), tx.deferred(True):
+            x, g = (tx.asarray(rng.normal(size=(n, 6, 8, 9)).astype(np.float32)) for _ in range(2))
+            w, b = (tx.asarray(rng.normal(size=6).astype(np.float32)).requires_grad_() for _ in range(2))
+            leaves = [x.requires_grad_(), w, b]
+            counts = [tx.metal.stats()]
+            if name == "batch_norm":
+                y = tx.nn.functional.batch_norm(x, None, None, w, b, training=True)
+            elif name == "group_norm":
+                y = tx.nn.functional.group_norm(x, 3, w, b)
+            else:
+                y = tx.nn.functional.instance_norm(x, None, None, w, b)
+            tx.eval(y)
+            counts.append(tx.metal.stats())
+            y.backward(g)
+            tx.eval(*(p.grad for p in leaves))
+            counts.append(tx.metal.stats())
+            found = [[after[k] - before[k] for k in ("dispatches", "waits", "compiled")] for before, after in zip(counts, counts[1:])]
+            return [y.detach().numpy(), *(p.grad.numpy() for p in leaves)], found
+
+    for k, n in enumerate((4, 6)):
+        ours, found = run("metal", n, k)
+        assert [c[:2] for c in found] == [[forward, 0], [backward, 0]]
+        assert k == 0 or [c[2] for c in found] == [0, 0]
+        for a, b in zip(ours, run("cpu", n, k)[0]):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5)
