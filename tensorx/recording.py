@@ -87,7 +87,8 @@ class record:
     a picture (matplotlib). Evaluates what is pending on entry and on exit. The report names who held a buffer that could not
     be reused: variables, attributes, items of containers.
 
-    limit: allocations kept singly; later ones are counted only. Costs nothing outside the block.
+    limit: allocations kept singly; later ones are counted only. Costs nothing outside the block. Inside another ``record``, also that of
+    ``python -m tensorx memory``, the outer one misses nothing of the inner one's block.
 
     >>> import tensorx as tx
     >>> x = tx.ones(1024)
@@ -104,22 +105,30 @@ class record:
 
     def __enter__(self):
         _core.evaluate()
-        self._core = _core.Recorder(self._limit)
-        self._core.name = self._name
         self._known = collections.Counter()
         self._last: dict = {}
         self.start = _live()
-        self._before = _core.set_recorder(self._core)
+        running = _core.set_recorder(None)
+        if running is not None:
+            _core.set_recorder(running)
+            running.finish()
+            self._core = _Window(running, self._limit)
+            return self
+        self._core = _core.Recorder(self._limit)
+        self._core.name = self._name
+        _core.set_recorder(self._core)
         return self
 
     def __exit__(self, kind, value, traceback):
+        nested = type(self._core) is _Window
         try:
             if kind is None:
                 _core.evaluate()
             self._core.finish()
         finally:
-            _core.set_recorder(self._before)
-            self._core.name = None
+            if not nested:
+                _core.set_recorder(None)
+                self._core.name = None
         self.end = _live()
 
     # ---- names of those who held a buffer
@@ -272,6 +281,64 @@ class record:
         from tensorx.page import plot
 
         return plot(self, path, ax)
+
+
+class _Block:
+    """A Token of the outer recorder as a nested one sees it: nothing that happens after its end."""
+
+    def __init__(self, token, window):
+        self.nbytes, self.device, self.op, self.site, self.reason = token.nbytes, token.device, token.op, token.site, token.reason
+        self.first, self.last, self.died, self.serial, self.owner = token.first - window.start, -1, -1, token.serial, window
+        self.born = token.born - window.began
+        if window.covers(token.last):
+            self.last, self.died = token.last - window.start, token.died - window.began
+        self.reused = [(n - window.start, op, site) for n, op, site in token.reused or () if window.covers(n)]
+
+
+class _Window:
+    """What a recorder notes between two moments, as a recorder of its own: for a ``record`` that is used inside another."""
+
+    def __init__(self, core, limit):
+        self._core, self._limit, self._end = core, limit, None
+        self.start, self._kept, self._dropped = core.events, len(core.blocks), core.dropped
+        self.began = _core.Recorder(0).began - core.began
+        self._blocks = None
+
+    def covers(self, event):
+        """Whether an event of the outer recorder is one of this."""
+        return self.start <= event < (self._core.events if self._end is None else self._end)
+
+    def finish(self):
+        self._core.finish()
+        self._end, self._blocks = self._core.events, self.blocks
+
+    @property
+    def events(self):
+        return (self._core.events if self._end is None else self._end) - self.start
+
+    @property
+    def _mine(self):
+        return [t for t in self._core.blocks[self._kept :] if self.covers(t.first)]
+
+    @property
+    def blocks(self):
+        return [_Block(t, self) for t in self._mine[: self._limit]] if self._blocks is None else self._blocks
+
+    @property
+    def dropped(self):
+        return max(len(self._mine) - self._limit, 0) + self._core.dropped - self._dropped
+
+    @property
+    def others(self):
+        """Releases of blocks from before, those that the outer recorder knows included."""
+        out = [(t.last, t.died, t.nbytes, t.device) for t in self._core.blocks[: self._kept]] + self._core.others
+        return [(n - self.start, at - self.began, nbytes, device) for n, at, nbytes, device in out if self.covers(n)]
+
+    @property
+    def reuses(self):
+        """The same of reuses."""
+        out = [(*r, t.nbytes) for t in self._core.blocks[: self._kept] for r in t.reused or ()] + self._core.reuses
+        return [(n - self.start, *rest) for n, *rest in out if self.covers(n)]
 
 
 def _live():

@@ -257,7 +257,7 @@ def test_a_limit_and_nesting():
             tx.ones(10)
         with tx.memory.record() as inner:
             tx.ones(10)
-    assert len(outer.blocks) == 3 and outer.allocations == 5 and inner.allocations == 1
+    assert len(outer.blocks) == 3 and outer.allocations == 6 and inner.allocations == 1
     assert "only the first 3" in outer.report()
     assert _core.set_recorder(None) is None
 
@@ -396,3 +396,51 @@ def test_foreign_objects_run_no_code_of_theirs():
     assert any("x" in str(h) for h in tx.memory.holders(x))
     assert tx.memory.leaks(before) is not None
     del touchy
+
+
+# ---- one recorder inside another -----------------------------------------------------------------------------
+
+
+def test_a_recorder_inside_another(device, tmp_path):
+    """The outer one misses nothing, the inner one sees its own block only: nothing from before, and nothing that happens later."""
+    before = full(device)
+    name = before.device.name
+    with tx.memory.record() as outer:
+        early, gone = full(device), full(device)
+        with tx.memory.record() as inner:
+            inside = full(device)
+            short = full(device)
+            del short
+            early = early + 1.0
+            tx.eval(early)
+            del gone, before
+            assert inner.allocations == 2
+        late = full(device)
+        del inside
+    assert (outer.bytes, outer.allocations, outer.peak()[0]) == (5 * SIZE, 5, 4 * SIZE)
+    assert [b.last >= 0 for b in outer.blocks] == [False, True, True, True, False]
+    assert (inner.bytes, inner.allocations, inner.peak()[0]) == (2 * SIZE, 2, 2 * SIZE)
+    assert [b.last >= 0 for b in inner.blocks] == [False, True] and inner.blocks[0].born >= 0.0
+    assert [by for _, _, by, _ in inner.events()] == [SIZE, SIZE, -SIZE, -SIZE, -SIZE]
+    assert all(0 <= n < 6 and at >= 0.0 for n, at, _, _ in inner.events()) and inner.end[name] == inner.start[name] - SIZE
+    assert [i.op for i in inner.lines() if i.reused] == ["add"] == [i.op for i in outer.lines() if i.reused]
+    with tx.memory.record() as after:
+        pass
+    assert after.allocations == 0 and outer.allocations == 5
+    inner.save_html(tmp_path / "inner.html")
+    assert (tmp_path / "inner.html").stat().st_size > 1000
+    with tx.memory.record() as few, tx.memory.record(limit=1) as fewer:
+        kept = [full(device), full(device)]
+    assert len(few.blocks) == 2 and len(fewer.blocks) == 1 and fewer.allocations == 2
+    del late, kept
+
+
+def test_the_names_of_holders_in_a_nested_recorder(device):
+    x = full(device)
+    with tx.memory.record(), tx.memory.record() as inner:
+        keep = x.alias()
+        x = x * 2.0
+        tx.eval(x)
+        assert "keep" in inner.lines()[0].reason or inner.lines()[0].reason.startswith("shared by")
+    assert "'keep'" in inner.lines()[0].reason
+    del keep
