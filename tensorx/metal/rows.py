@@ -11,12 +11,13 @@ import math
 from . import codegen, reductions
 from .bridge import READ, WRITE, Instance
 from .codegen import FLOATS, STORAGE, Instr
+from .indexing import Status
 from .launch import Array, collapse, dense, scalar_word, words
 
 SMALL = 16  # rows up to here belong to one thread each
 
 
-PARTS = ("softmax", "norm", "softmax gradient", "norm gradient")  # of the template
+PARTS = ("softmax", "norm", "softmax gradient", "norm gradient", "class loss")  # of the template
 
 
 @functools.lru_cache(maxsize=128)
@@ -25,10 +26,12 @@ def _text(dtype: str, out: str, weight: str, part: str, grouped: bool) -> str:
         "rows",
         IN=STORAGE[dtype], OUT=STORAGE[out], WEIGHT=STORAGE[weight],
         LOAD=codegen.load_text("p", "long(j) * step", dtype), LOAD_OTHER=codegen.load_text("other", "j", dtype),
+        LOAD_GRAD=codegen.load_text("grad", "off[3] + long(row)", dtype),
         STORE=codegen.store_text("y", out),
         LOAD_WEIGHT=codegen.load_text("w", "j", weight), GROUPED=int(grouped),
         SOFTMAX=int(part == "softmax"), SOFTMAX_GRADIENT=int(part == "softmax gradient"),
         NORM=int(part == "norm"), NORM_GRADIENT=int(part == "norm gradient"),
+        CLASS_LOSS=int(part == "class loss"),
     )  # fmt: skip
 
 
@@ -97,6 +100,32 @@ def softmax_backward(inst: Instance, grad: Array, value: Array, out: Array, loga
     bindings = [grad.binding(READ), out.binding(WRITE), value.binding(READ)]
     name = "log_softmax_backward" if logarithm else "softmax_backward"
     return _run(inst, name, text_of, _geometry(grad, -1, out, True), [], bindings, 6)
+
+
+def class_loss(inst: Instance, x: Array, axis: int, classes: Array, loss: Array, status: Status, error: Exception) -> int:
+    """loss = -log_softmax(x) along an axis at the class of each row; ``error`` is raised later if one is out of range.
+
+    classes: int64; both it and loss have x's shape without the axis and are dense.
+    """
+    if x.dtype not in FLOATS or classes.strides != dense(classes.shape) or loss.strides != dense(loss.shape):
+        raise ValueError(f"class loss of {x.dtype}")
+    if x.size == 0:
+        return 0
+    text_of = functools.partial(_text, x.dtype, loss.dtype, "float32", "class loss")
+    slot = status.slot(error)
+    bindings = [x.binding(READ), loss.binding(WRITE), classes.binding(READ), status.binding(slot)]
+    stamp = _run(inst, "class_loss", text_of, _geometry(x, axis, loss, False), [], bindings, 20)
+    status.stamped(slot, stamp)
+    return stamp
+
+
+def class_loss_backward(inst: Instance, x: Array, axis: int, classes: Array, grad: Array, out: Array) -> int:
+    """out = the gradient of :func:`class_loss`, grad * (softmax(x) - one at the class); grad as the loss, out as x."""
+    if x.dtype not in FLOATS or grad.dtype != x.dtype or grad.strides != dense(grad.shape):
+        raise ValueError(f"class loss backward of {x.dtype} with a gradient of {grad.dtype}")
+    text_of = functools.partial(_text, x.dtype, out.dtype, "float32", "class loss")
+    bindings = [x.binding(READ), out.binding(WRITE), classes.binding(READ), grad.binding(READ)]
+    return _run(inst, "class_loss_backward", text_of, _geometry(x, axis, out, True), [], bindings, 30)
 
 
 def norm(

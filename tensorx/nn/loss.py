@@ -99,10 +99,23 @@ def _check_weight(op, weight, classes):
         raise ShapeError(f"{op}: weight must have shape ({classes},), one per class, got {weight.shape}")
 
 
-def _class_loss(x, index, axis):
+def _kernels(x):
+    """The kernels of x's device, if it has some for this loss."""
+    if x.device.type == "metal":
+        from tensorx.metal import losses
+
+        return losses if losses.has_class_loss(x) else None
+    return None
+
+
+def _class_loss(op, x, index, axis):
     """-log_softmax(x) at the target of each row. Backward needs the logits alone, and one buffer of their size."""
-    logp = tx.log_softmax(x.detach(), axis=axis)
-    out = -tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
+    kernels, raw = _kernels(x), x.detach()
+    if kernels is not None:
+        out = kernels.class_loss(op, raw, index, axis)
+    else:
+        logp = tx.log_softmax(raw, axis=axis)
+        out = -tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
     return record("class_loss", (x,), out, index=index, axis=axis)
 
 
@@ -113,6 +126,9 @@ def _class_loss_prepare(node, inputs, out, saved, wanted):
 def _class_loss_backward(g, kept, wanted):
     """g * (softmax(x) - one at the target)."""
     x, axis = kept["x"], kept["axis"]
+    kernels = None if x.requires_grad or g.requires_grad else _kernels(x)
+    if kernels is not None:
+        return {0: kernels.class_loss_backward(g, x, kept["index"], axis)}
     index, g = kept["index"].expand_dims(axis), g.expand_dims(axis)
     out = tx.softmax(x, axis=axis) * g
     if out.requires_grad:
@@ -130,7 +146,8 @@ def _index(op, classes, target, ignore_index):
     if raw.size and raw.device.type != "cpu":
         # nothing is read here, which would wait: a number out of range is found by the pick below, and told at the next wait
         kept = raw != ignore_index
-        raw = tx.where(kept, raw, 0)
+        raw = raw if raw.dtype is tx.int64 else raw.astype(tx.int64)
+        raw = tx.where(kept, tx.where(raw < 0, classes, raw), 0)
     elif raw.size:
         low, high = int(raw.min()), int(raw.max())
         if low < 0 or high >= classes or low <= ignore_index <= high:
@@ -159,7 +176,7 @@ def _nll(op, logp, logits, target, weight, ignore_index, reduction, axis, smooth
     values = logits if logp is None else logp
     index, kept = _index(op, values.shape[axis], target, ignore_index)
     if logp is None:
-        loss = _class_loss(logits, index, axis)
+        loss = _class_loss(op, logits, index, axis)
     else:
         loss = -tx.take_along_axis(logp, index.expand_dims(axis), axis=axis).squeeze(axis)
     scale = None

@@ -261,3 +261,54 @@ kernel void norm_backward(device const $IN *in [[buffer(0)]], device $OUT *out [
     }
 }
 #endif
+
+#if $CLASS_LOSS
+// -log_softmax at the class of each row, and its gradient; classes, losses and gradients of losses in the order of the
+// rows. A class that is none sets a status word.
+#define ROW_TOTAL                                  \
+    float most = -INFINITY;                        \
+    for (ulong j = lid; j < n; j += threads)       \
+        most = MAX(most, AT(j));                   \
+    const float top = GROUP_MAX(most);             \
+    ROW_SUM(total, EXP(AT(j) - top))               \
+    const long target = classes[off[2] + long(row)];
+
+kernel void class_loss(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                       device const long *classes [[buffer(2)]], device atomic_uint *status [[buffer(3)]],
+                       constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    ROW_TOTAL
+    if (lid == 0u) {
+        float y = 0.0f;
+        if (target >= 0 && target < long(n)) {
+            const float x = AT(target) - top;
+            const float logarithm = x - LOG(total);
+            y = -logarithm;
+        } else
+            atomic_fetch_or_explicit(status + off[3], 1u, memory_order_relaxed);
+        WRITE_AT(0, y);
+    }
+}
+kernel void class_loss_backward(device const $IN *in [[buffer(0)]], device $OUT *out [[buffer(1)]],
+                                device const long *classes [[buffer(2)]], device const $IN *grad [[buffer(3)]],
+                                constant long *off [[buffer(4)]], constant ulong *arg [[buffer(5)]], ROW_PARAMETERS)
+{
+    ROW_SETUP
+    ROW_ADDRESSES
+    ROW_TOTAL
+    const float g = $LOAD_GRAD;
+    for (ulong j = lid; j < n; j += threads) {
+        const float x = AT(j) - top;
+        const float e = EXP(x);
+        const float s = e / total;
+        float y = s * g;
+        if (long(j) == target) {
+            const float less = y - g;
+            y = less;
+        }
+        WRITE_AT(j, y);
+    }
+}
+#endif

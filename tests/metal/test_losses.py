@@ -1,0 +1,103 @@
+"""Cross entropy on metal: one kernel over the rows each way, against NumPy in double and against the CPU; late errors."""
+
+import numpy as np
+import pytest
+
+import tensorx as tx
+
+F = tx.nn.functional
+TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def reference(x, target, g):
+    """(losses, gradient of their sum times g) in double, classes along axis 1."""
+    x = np.moveaxis(x.astype(float), 1, -1)
+    shifted = x - x.max(-1, keepdims=True)
+    logp = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    hot = np.eye(x.shape[-1])[target]
+    return -(logp * hot).sum(-1), np.moveaxis((np.exp(logp) - hot) * g[..., None], -1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(5, 10), (3, 16), (4, 17), (2, 1000), (300, 3), (2, 5, 7), (2, 20, 3, 4)], ids=str)
+def test_losses_and_gradients(on_device, shape, dtype):
+    rng = np.random.default_rng(0)
+    x = tx.asarray((rng.normal(size=shape) * 3).astype(np.float32)).astype(dtype)
+    exact = x.astype("float32").numpy().copy()
+    target = rng.integers(0, shape[1], (shape[0], *shape[2:]))
+    g = tx.asarray(rng.normal(size=target.shape).astype(np.float32)).astype(dtype)
+    loss = F.cross_entropy(x.requires_grad_(), tx.asarray(target), reduction="none")
+    assert loss.dtype is x.dtype
+    losses, dx = reference(exact, target, g.astype("float32").numpy())
+    near = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    np.testing.assert_allclose(loss.detach().astype("float32").numpy(), losses, **near)
+    loss.backward(g)
+    np.testing.assert_allclose(x.grad.astype("float32").numpy(), dx, **near)
+
+
+def test_views_single_rows_and_gradients_of_one_number(on_device):
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(6, 8)).astype(np.float32)
+    x, target = tx.asarray(base).requires_grad_(), rng.integers(0, 6, 4)
+    F.cross_entropy(x.T[::2], tx.asarray(target)).backward()
+    want = np.zeros_like(base)
+    want[:, ::2] = reference(base.T[::2], target, np.full(4, 0.25))[1].T
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-5, atol=1e-6)
+    one = F.cross_entropy(tx.asarray(base[0]), tx.asarray(3))
+    assert np.isclose(one.item(), reference(base[:1], np.array([3]), np.ones(1))[0][0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 2}, {"weight": True}, {"label_smoothing": 0.1}, {"weight": True, "ignore_index": 0},
+                                     {"reduction": "sum"}], ids=str)  # fmt: skip
+def test_the_same_as_on_the_cpu(metal, options):
+    def run(device):
+        rng = np.random.default_rng(2)
+        with tx.device(device):
+            x = tx.asarray(rng.normal(size=(40, 5)).astype(np.float32)).requires_grad_()
+            w = {"weight": tx.asarray(rng.uniform(1, 2, 5).astype(np.float32))} if "weight" in options else {}
+            loss = F.cross_entropy(x, tx.asarray(rng.integers(0, 5, 40)), **{**options, **w})
+            (g,) = tx.autograd.grad(loss, [x], create_graph=True)
+            (h,) = tx.autograd.grad((g * g).sum(), [x])
+            loss = loss.detach()
+            return loss.item(), g.detach().numpy(), h.numpy()
+
+    for a, b in zip(run("metal"), run("cpu")):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_infinities_and_nan(on_device):
+    x = np.zeros((4, 20), np.float32)
+    x[0, 3], x[1, 3], x[2, :], x[3, 5] = -np.inf, np.inf, -np.inf, np.nan
+    loss = F.cross_entropy(tx.asarray(x), tx.asarray([3, 0, 1, 0]), reduction="none").numpy()
+    assert loss[0] == np.inf and np.isnan(loss[1:]).all()
+
+
+@pytest.mark.metal
+def test_few_dispatches_no_wait_and_nothing_compiled_for_other_sizes(metal):
+    with tx.device("metal"), tx.deferred(True):
+        for k, shape in enumerate(((64, 30), (17, 50))):
+            rng = np.random.default_rng(k)
+            x = tx.asarray(rng.normal(size=shape).astype(np.float32)).requires_grad_()
+            t = tx.asarray(rng.integers(0, shape[1], shape[0]))
+            tx.eval(x, t)
+            before = tx.metal.stats()
+            loss = F.cross_entropy(x, t)
+            with tx.memory.measure() as m:
+                loss.backward()
+            tx.eval(x.grad, loss)
+            after = tx.metal.stats()
+            assert after["dispatches"] - before["dispatches"] <= 9 and after["waits"] == before["waits"]
+            assert after["host_ops"] == before["host_ops"]
+            assert k == 0 or after["compiled"] == before["compiled"]
+            assert m.bytes < 2 * x.nbytes  # the gradient, and numbers per row
+
+
+@pytest.mark.metal
+@pytest.mark.parametrize("bad", [-1, 7, 1 << 40])
+def test_a_class_out_of_range_is_told_at_the_next_wait(metal, bad):
+    with tx.device("metal"):
+        x, t = tx.zeros((3, 7)), tx.asarray([1, bad, 2])
+        for make in (lambda: F.cross_entropy(x, t), lambda: F.nll_loss(x, t), lambda: F.cross_entropy(x, t, label_smoothing=0.5)):
+            with pytest.raises(IndexError, match="out of range for"):
+                make().item()
+        assert np.isclose(F.cross_entropy(x, tx.asarray([1, bad, 2]), ignore_index=bad).item(), np.log(7))
