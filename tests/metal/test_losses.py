@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorx as tx
+from tensorx.metal import indexing, rows
 
 F = tx.nn.functional
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -101,3 +102,25 @@ def test_a_class_out_of_range_is_told_at_the_next_wait(metal, bad):
             with pytest.raises(IndexError, match="out of range for"):
                 make().item()
         assert np.isclose(F.cross_entropy(x, tx.asarray([1, bad, 2]), ignore_index=bad).item(), np.log(7))
+
+
+@pytest.mark.parametrize("bad", [-1, 9, None])
+def test_the_kernel_reads_no_class_that_is_none(gpu, bad):
+    rng = np.random.default_rng(3)
+    x, target = rng.normal(size=(4, 9)).astype(np.float32), np.array([0, 8, 3, 5])
+    losses, dx = reference(x, target, np.ones(4))
+    if bad is not None:
+        target[2], losses[2] = bad, 0
+    status = indexing.Status(gpu.inst)
+    values, classes, out = gpu.put(x, pad=3), gpu.put(target, pad=2), gpu.empty((4,), "float32", pad=1)
+    rows.class_loss(gpu.inst, values, 1, classes, out, status, IndexError("bad class"))
+    np.testing.assert_allclose(gpu.get(out), losses, rtol=1e-5)
+    if bad is None:
+        status.check()
+        grad = gpu.empty((4, 9), "float32", pad=5)
+        rows.class_loss_backward(gpu.inst, values, 1, classes, gpu.put(np.ones(4, np.float32), pad=1), grad)
+        np.testing.assert_allclose(gpu.get(grad), dx, rtol=1e-5, atol=1e-6)
+    else:
+        with pytest.raises(IndexError, match="bad class"):
+            status.check()
+    assert not status.pending()
