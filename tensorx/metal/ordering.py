@@ -27,7 +27,8 @@ def sort(x, axis, descending, values, order):
         _core.empty(x.shape, dtypes.int64, x.device.number) if order else None,
     )
     if x.size:
-        leaves = [_core.device_leaf(_lines(t, axis)) if t is not None else None for t in (x, *found)]
+        lines = [_lines(t, axis) if t is not None else None for t in (x, *found)]  # copies, too, are held until all is encoded
+        leaves = [_core.device_leaf(t) if t is not None else None for t in lines]
         backend.inst.forget()
         source, v, o = (backend._array(leaf) if leaf is not None else None for leaf in leaves)
         backend._after(sorting.sort(backend.inst, source, 1, v, o, descending), *leaves)
@@ -59,7 +60,8 @@ def scan(kind, x, axis, initial, b=None):
         length = shape[axis]
         first = inner if initial else 0
         target = _core.strided_view(out, (outer, x.shape[axis], inner), (length * inner, inner, 1), first) if initial else _lines(body, axis)
-        leaves = [_core.device_leaf(t) for t in (_lines(x, axis), target, *([_lines(b, axis)] if b is not None else []))]
+        lines = [_lines(x, axis), target, *([_lines(b, axis)] if b is not None else [])]
+        leaves = [_core.device_leaf(t) for t in lines]
         backend.inst.forget()
         source, aim, *second = (backend._array(leaf) for leaf in leaves)
         if second:
@@ -75,7 +77,8 @@ def running(name, x, axis):
     backend = x.device.backend
     out = _core.empty(x.shape, x.dtype, x.device.number)
     if x.size:
-        leaves = [_core.device_leaf(_lines(t, axis)) for t in (x, out)]
+        lines = [_lines(t, axis) for t in (x, out)]
+        leaves = [_core.device_leaf(t) for t in lines]
         backend.inst.forget()
         source, target = (backend._array(leaf) for leaf in leaves)
         backend._after(sorting.scan(backend.inst, name, source, 1, target), *leaves)
