@@ -41,6 +41,7 @@ TESTS = [
     "tests/test_engine.py", "tests/test_cases.py", "tests/test_matmul.py", "tests/test_indexing.py", "tests/test_autograd.py",
     "tests/test_cases_training.py", "tests/test_fuzz.py", "tests/metal/test_training.py", "tests/metal/test_picking.py", "tests/metal/test_devices.py",
     "tests/metal/test_reductions.py", "tests/metal/test_products.py", "tests/metal/test_rows_norms.py",
+    "tests/metal/test_pooling.py", "tests/metal/test_losses.py",
     "tests/metal/test_indexing_sorting.py", "tests/metal/test_positions.py", "tests/metal/test_random_kernels.py", "tests/standard/test_random_devices.py",
 ]  # fmt: skip
 
