@@ -57,6 +57,7 @@ from tensorx import io, nn
 from tensorx.io import load, save
 from tensorx import optim
 from tensorx import train
+from tensorx import spelling as _spelling
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -88,6 +89,7 @@ def _warn_of_stranger(folder):
 
 _warn_of_stranger(__file__.rsplit("tensorx", 1)[0])
 _ecosystem.install()
+_spelling.install()
 
 
 def _refuse_unsupported():

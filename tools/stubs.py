@@ -69,7 +69,9 @@ def parameters(function, method):
 
 def tensor_class(cls):
     lines = ["class Tensor:"]
-    names = sorted(n for n in vars(cls) if not n.startswith("__") and n not in ("_meta", "_rg"))
+    from tensorx.spelling import Missing  # names that only say what has them
+
+    names = sorted(n for n, v in vars(cls).items() if not n.startswith("__") and n not in ("_meta", "_rg") and type(v) is not Missing)
     for name in names:
         value = vars(cls)[name]
         if name in PROPERTIES:
