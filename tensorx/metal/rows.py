@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 from . import codegen, reductions
 from .bridge import READ, WRITE, Instance
@@ -60,7 +61,17 @@ def rows_fit(x: Array, axis: int, out: Array) -> bool:
     return True
 
 
-def _run(inst: Instance, name: str, text_of: functools.partial, geometry: list[int], extra: list[int], bindings: list, cost: int) -> int:
+def _run(
+    inst: Instance,
+    name: str,
+    text_of: functools.partial,
+    geometry: list[int],
+    extra: list[int],
+    bindings: list,
+    cost: int,
+    encode: Callable[..., int] | None = None,
+) -> int:
+    encode = encode or inst.encode
     rows, n = geometry[0], geometry[1]
     if rows == 0 or n == 0:
         return 0
@@ -70,11 +81,11 @@ def _run(inst: Instance, name: str, text_of: functools.partial, geometry: list[i
     ops = rows * n * cost
     high = -(-rows // 0x40000000)
     if not grouped:
-        return inst.encode(kernel, bindings, (min(rows, 0x40000000), high), arguments, ops=ops, label=name)
+        return encode(kernel, bindings, (min(rows, 0x40000000), high), arguments, ops=ops, label=name)
     threads = kernel.group(256)
     while threads > kernel.execution_width and threads >= 2 * n:
         threads //= 2
-    return inst.encode(
+    return encode(
         kernel, bindings, (min(rows, 0x40000000), high), arguments,
         group=(threads, 1, 1), in_groups=True, threadgroup_bytes=4 * threads, ops=ops, label=name,
     )  # fmt: skip
@@ -112,11 +123,9 @@ def class_loss(inst: Instance, x: Array, axis: int, classes: Array, loss: Array,
     if x.size == 0:
         return 0
     text_of = functools.partial(_text, x.dtype, loss.dtype, "float32", "class loss")
-    slot = status.slot(error)
-    bindings = [x.binding(READ), loss.binding(WRITE), classes.binding(READ), status.binding(slot)]
-    stamp = _run(inst, "class_loss", text_of, _geometry(x, axis, loss, False), [], bindings, 20)
-    status.stamped(slot, stamp)
-    return stamp
+    bindings = [x.binding(READ), loss.binding(WRITE), classes.binding(READ)]
+    encode = functools.partial(status.encode, error)
+    return _run(inst, "class_loss", text_of, _geometry(x, axis, loss, False), [], bindings, 20, encode)
 
 
 def class_loss_backward(inst: Instance, x: Array, axis: int, classes: Array, grad: Array, out: Array) -> int:
