@@ -498,7 +498,14 @@ cdef class Picker:
             A.writes(self.x.n, self.op)
             if device:
                 if self.put_size():
-                    self.run_device("accumulate" if accumulate else "scatter", A, b, NULL if b == NULL else sh)
+                    try:
+                        self.run_device("accumulate" if accumulate else "scatter", A, b, NULL if b == NULL else sh)
+                    except:
+                        # where the work is on its way, the write has happened, whatever came after
+                        if g_backends[self.x.n.device].encoded():
+                            note_write(self.x.n.st, self.op)
+                            self.x.n.st.version += 1
+                        raise
             else:
                 if self.x.n.device != 0:
                     g_backends[self.x.n.device].on_host(self.op)

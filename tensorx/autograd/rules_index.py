@@ -40,6 +40,12 @@ def _shape(value):
     return value.shape if isinstance(value, Tensor) else None
 
 
+def _there(index, inputs):
+    """An index on its tensor's device; one that was a list or an array lies in the host's memory."""
+    device = inputs[0].device
+    return index if index.device is device else index.to(device)
+
+
 def _prepare(node, inputs, out, saved, wanted):
     kept = {"shape": inputs[0].shape, "source": _shape(inputs[1]) if len(inputs) > 1 else None}
     for name, value in saved.items():
@@ -107,14 +113,14 @@ def _take(g, kept, wanted):
 
 
 def _take_prepare(node, inputs, out, saved, wanted):
-    return {"shape": inputs[0].shape, "axis": saved["axis"], "indices": keep(saved["indices"], "the indices")}
+    return {"shape": inputs[0].shape, "axis": saved["axis"], "indices": keep(_there(saved["indices"], inputs), "the indices")}
 
 
 define("take", _take_prepare, _take)
 
 
 def _along_prepare(node, inputs, out, saved, wanted):
-    kept = {"shape": inputs[0].shape, "axis": saved["axis"], "index": keep(saved["index"], "the index")}
+    kept = {"shape": inputs[0].shape, "axis": saved["axis"], "index": keep(_there(saved["index"], inputs), "the index")}
     if len(inputs) > 1:
         kept["source"] = _shape(inputs[1])
     return kept
@@ -130,7 +136,7 @@ define("gather", _along_prepare, _gather)
 
 
 def _mask_prepare(node, inputs, out, saved, wanted):
-    kept = {"shape": inputs[0].shape, "mask": keep(saved["mask"], "the mask")}
+    kept = {"shape": inputs[0].shape, "mask": keep(_there(saved["mask"], inputs), "the mask")}
     if len(inputs) > 1:
         kept["source"] = _shape(inputs[1])
     return kept

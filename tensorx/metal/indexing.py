@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 from . import codegen, sorting
-from .bridge import READ, WRITE, Binding, Instance
+from .bridge import READ, WRITE, Binding, Instance, Kernel
 from .codegen import FLOATS, ITEM_BYTES, STORAGE
 from .launch import Array, array, fill, thread_count, words
 
 INDEX_DTYPES = ("int32", "int64")
-
-
 Errors = tuple[Exception, ...]
 
 
@@ -56,6 +56,18 @@ class Status:
         """Say which command buffer holds the dispatch."""
         with self._lock:
             self._messages[slot] = (stamp, self._messages[slot][1])
+
+    def encode(self, error: Exception | Errors, kernel: Kernel, bindings: Sequence[Binding], *more: Any, **options: Any) -> int:
+        """One dispatch whose last buffer is its status word."""
+        slot = self.slot(error)
+        try:
+            stamp = self.inst.encode(kernel, [*bindings, self.binding(slot)], *more, **options)
+        except BaseException:
+            with self._lock:
+                del self._messages[slot]
+            raise
+        self.stamped(slot, stamp)
+        return stamp
 
     def pending(self) -> bool:
         """Whether any dispatch still has to be looked at."""
@@ -134,11 +146,8 @@ def gather(inst: Instance, source: Array, index: Array, target: Array, status: S
     arguments = words(
         target.size, m, inner, source.shape[1], *_three(source), *_three(index), *_three(target)
     )
-    slot = status.slot(error)
-    bindings = [source.binding(READ), index.binding(READ), target.binding(WRITE), status.binding(slot)]
-    stamp = inst.encode(kernel, bindings, (threads,), arguments, ops=4 * target.size, label="gather")
-    status.stamped(slot, stamp)
-    return stamp
+    bindings = [source.binding(READ), index.binding(READ), target.binding(WRITE)]
+    return status.encode(error, kernel, bindings, (threads,), arguments, ops=4 * target.size, label="gather")
 
 
 def scatter(inst: Instance, source: Array, index: Array, target: Array, status: Status, error: Exception) -> int:
@@ -153,12 +162,9 @@ def scatter(inst: Instance, source: Array, index: Array, target: Array, status: 
     fill(inst, array(winner, "uint32", (outer * n * inner,), whole=True), 0, "scatter (clear)")
     threads = thread_count(source.size)
     arguments = words(source.size, m, inner, n, *_three(source), *_three(index), *_three(target))
-    slot = status.slot(error)
     claims = Binding(winner, 4, READ | WRITE)
-    bindings = [index.binding(READ), claims, status.binding(slot)]
     kernel = inst.kernel(text, "scatter_claim")
-    stamp = inst.encode(kernel, bindings, (threads,), arguments, ops=8 * source.size, label="scatter (claim)")
-    status.stamped(slot, stamp)
+    status.encode(error, kernel, [index.binding(READ), claims], (threads,), arguments, ops=8 * source.size, label="scatter (claim)")
     bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), claims._replace(access=READ)]
     stamp = inst.encode(
         inst.kernel(text, "scatter"), bindings, (threads,), arguments, ops=4 * source.size, label="scatter"
@@ -182,23 +188,20 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     threads = thread_count(count)
     plain = index.strides[0] == 0 and index.strides[2] == 0
     strides = (*_three(source), *_three(index), *_three(target))
-    slot = status.slot(error)
     if not plain or m <= 128:
         arguments = words(count, n, inner, m, *strides)
-        bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE), status.binding(slot)]
+        bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE)]
         kernel = inst.kernel(text, "accumulate")
-        stamp = inst.encode(
-            kernel, bindings, (count,), arguments, group=(kernel.group(256), 1, 1), ops=2 * count * m,
+        return status.encode(
+            error, kernel, bindings, (count,), arguments, group=(kernel.group(256), 1, 1), ops=2 * count * m,
             label="accumulate", split=0,
         )  # fmt: skip
-        status.stamped(slot, stamp)
-        return stamp
     # indices checked and made non-negative, then sorted with their places
     size = ITEM_BYTES[index.dtype]
     line = Array(index.buffer, index.dtype, (1, m, 1), (0, index.strides[1], 0), index.offset)
     clean = inst.alloc(size * m)
     tidy = array(clean, index.dtype, (1, m, 1), whole=True)
-    _normalise(inst, line, tidy, n, status, slot)
+    _normalise(inst, line, tidy, n, status, error)
     keys, order = inst.alloc(size * m), inst.alloc(8 * m)
     sorting.sort(
         inst, tidy, 1, array(keys, index.dtype, (1, m, 1), whole=True), array(order, "int64", (1, m, 1), whole=True)
@@ -216,7 +219,7 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     return stamp
 
 
-def _normalise(inst: Instance, index: Array, out: Array, n: int, status: Status, slot: int) -> None:
+def _normalise(inst: Instance, index: Array, out: Array, n: int, status: Status, error: Exception) -> None:
     """out = index, from the end where negative; an index out of range becomes n and sets the status word."""
     body = f"""
 kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
@@ -239,6 +242,5 @@ kernel void normalise(device const {STORAGE[index.dtype]} *index [[buffer(0)]],
     m = index.size
     threads = thread_count(m)
     kernel = inst.kernel(codegen.prelude(body, ()) + body, "normalise")
-    bindings = [index.binding(READ), out.binding(WRITE), status.binding(slot)]
-    stamp = inst.encode(kernel, bindings, (threads,), words(m, index.strides[1], n), ops=4 * m, label="normalise")
-    status.stamped(slot, stamp)
+    bindings = [index.binding(READ), out.binding(WRITE)]
+    status.encode(error, kernel, bindings, (threads,), words(m, index.strides[1], n), ops=4 * m, label="normalise")

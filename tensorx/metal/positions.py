@@ -104,42 +104,39 @@ class Job:
         self.free = _Loop([row for row, (_, counted) in zip(rows, tagged) if not counted], width)
         self.same = all(row[2] == 0 for row, (_, counted) in zip(rows, tagged) if counted)
 
-    def _encode(self, kind: str, loop: _Loop, dtype: str, more: list[Binding], label: str, option: bool = False, free: _Loop | None = None) -> int:
+    def _encode(
+        self, kind: str, loop: _Loop, dtype: str, more: list[Binding], label: str, *, checks: bool = False, adds: bool = False,
+        free: _Loop | None = None,
+    ) -> int:  # fmt: skip
+        """One dispatch; ``checks``: that tells which indices are out of range."""
         count = loop.count * (free.count if free is not None else 1)
         dims = loop.dims + (free.dims if free is not None else [])
         head = [count, len(loop.dims), len(free.dims) if free is not None else 0, self.free.count, self.cells, self.positions, 0]
         for picked, cell in zip(self.arrays, self.cell_steps):
             head += [picked.size, picked.step, cell]
         wide = max(count, self.positions) > MAX_32
-        text = _text(kind, dtype, tuple(p.array.dtype for p in self.arrays), wide, option)
+        kernel = self.inst.kernel(_text(kind, dtype, tuple(p.array.dtype for p in self.arrays), wide, adds), f"pick_{kind}")
         bindings = [p.array.binding(READ) for p in self.arrays] + more
         arguments = words(*head, *(number for dim in dims for number in dim))
-        kernel = self.inst.kernel(text, f"pick_{kind}")
-        return self.inst.encode(kernel, bindings, (thread_count(count),), arguments, ops=count * (4 + 4 * len(dims)), label=label)
-
-    def _checked(self, kind: str, loop: _Loop, dtype: str, more: list[Binding], label: str) -> int:
-        """A dispatch that tells which indices are out of range."""
-        slot = self.status.slot(self.errors)
-        stamp = self._encode(kind, loop, dtype, [*more, self.status.binding(slot)], label)
-        self.status.stamped(slot, stamp)
-        return stamp
+        encode = functools.partial(self.status.encode, self.errors) if checks else self.inst.encode
+        return encode(kernel, bindings, (thread_count(count),), arguments, ops=count * (4 + 4 * len(dims)), label=label)
 
     def get(self) -> int:
         """y = x at the positions."""
         x, y = moved(self.x), moved(self.y)
-        return self._checked("get", self.every, x.dtype, [x.binding(READ), y.binding(WRITE)], "gather")
+        return self._encode("get", self.every, x.dtype, [x.binding(READ), y.binding(WRITE)], "gather", checks=True)
 
     def put(self) -> int:
         """x at the positions = y."""
         x, y = moved(self.x), moved(self.y)
         ends = [y.binding(READ), x.binding(READ | WRITE)]
         if self.same:
-            return self._checked("spread", self.every, x.dtype, ends, "scatter")
+            return self._encode("spread", self.every, x.dtype, ends, "scatter", checks=True)
         if self.positions > MAX_32 or self.cells > 65536 + 16 * self.positions:
             return self._sorted(x, y, False)
         winner = self.inst.alloc(4 * self.cells)
         fill(self.inst, array(winner, "uint32", (self.cells,), whole=True), 0, "scatter (clear)")
-        self._checked("claim", self.points, "uint32", [Binding(winner, 4, READ | WRITE)], "scatter (claim)")
+        self._encode("claim", self.points, "uint32", [Binding(winner, 4, READ | WRITE)], "scatter (claim)", checks=True)
         stamp = self._encode("put", self.every, x.dtype, [*ends, Binding(winner, 4, READ)], "scatter")
         winner.release()
         return stamp
@@ -152,11 +149,11 @@ class Job:
         n = self.positions
         line = [self.inst.alloc(8 * n) for _ in range(3)]
         cells, keys, order = (array(b, "int64", (1, n, 1), whole=True) for b in line)
-        self._checked("cells", self.points, "int64", [cells.binding(WRITE)], "index (cells)")
+        self._encode("cells", self.points, "int64", [cells.binding(WRITE)], "index (cells)", checks=True)
         sorting.sort(self.inst, cells, 1, keys, order)
         more = [y.binding(READ), x.binding(READ | WRITE), keys.binding(READ), order.binding(READ)]
         stamp = self._encode(
-            "sorted", self.points, x.dtype, more, "accumulate" if accumulate else "scatter", accumulate, self.free
+            "sorted", self.points, x.dtype, more, "accumulate" if accumulate else "scatter", adds=accumulate, free=self.free
         )
         for buffer in line:
             buffer.release()

@@ -422,6 +422,11 @@ def test_out_of_range_is_told_at_the_call_or_the_next_wait(metal, rng):
         x[bad, good]
         with pytest.raises(IndexError, match="out of range for axis 0 of size 4"):
             tx.synchronize()
+        y = tx.zeros((4, 5))
+        y.index_put_((tx.asarray([9, 0]), tx.asarray([0, 0])), tx.ones(2), accumulate=True)
+        with pytest.raises(IndexError):
+            tx.synchronize()
+        assert y[0, 0].item() == 1.0  # although it has the number of the first cell
         huge = tx.asarray(np.array([2**64 - 1, 0], np.uint64))  # not -1
         x[huge, good]
         with pytest.raises(IndexError, match="axis 0"):
@@ -455,6 +460,32 @@ def test_an_index_or_values_from_what_is_written(device):
     mask = tx.asarray([True, False, True], device=device)
     mask[mask] = tx.asarray([False, True], device=device)
     assert mask.tolist() == [False, False, True]
+
+
+def test_lists_along_an_axis(device, stays, rng):
+    a = rng.normal(size=(4, 5)).astype(np.float32)
+    x = tx.asarray(a, device=device).requires_grad_()
+    (tx.take(x, [[1, 2], [3, 1]], axis=0).sum() + tx.gather(x, 1, [[0, 0], [4, -1]]).sum()).backward()
+    want = np.array([[2, 0, 0, 0, 0], [2, 2, 2, 2, 4], [1] * 5, [1] * 5], np.float32)
+    assert np.array_equal(x.grad.numpy(), want)
+    y = tx.asarray(a, device=device)
+    y.index_add_(0, [1, 1], tx.ones((2, 5), device=device)).index_fill_(1, [0], 0.0).index_copy_(0, [2], tx.ones((1, 5), device=device))
+    y.scatter_(1, [[1], [2]], 5.0)
+    a[1] = (a[1] + 1) + 1
+    a[:, 0], a[2], a[0, 1], a[1, 2] = 0, 1, 5, 5
+    assert np.array_equal(y.numpy(), a)
+
+
+@pytest.mark.metal
+def test_calls_that_fail_leave_no_notes(metal, monkeypatch):
+    with tx.device("metal"):
+        x, i = tx.zeros((4, 5)), tx.asarray([1, 2])
+        with monkeypatch.context() as m:
+            m.setattr(tx.device("metal").backend.inst, "encode", lambda *_, **__: 1 / 0)
+            for _ in range(70):  # more than there are status words
+                with pytest.raises(ZeroDivisionError):
+                    x[i, i]
+        assert x[i, i].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.metal
