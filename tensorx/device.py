@@ -129,6 +129,10 @@ def _find(name):
                 found = metal.lookup_instance(rest)
                 if found is not None:
                     return found
+        elif kind == "mps":
+            problem = "Apple's GPU is 'metal' here"
+        elif kind in ("cuda", "gpu", "xpu"):
+            problem = "tensorx runs on the CPU and on Apple Metal"
     raise DeviceNotFoundError(
         f"device: there is no device {name!r}; available: {', '.join(str(d) for d in devices())}" + (f" ({problem})" if problem else "")
     )

@@ -406,6 +406,26 @@ def save(state, path):
             f.write(b"\0" * (-host.nbytes % 64))
 
 
+def _other_kind(path, head):
+    """What else a file may be, and what reads it."""
+    if head.startswith(b"PK\x03\x04"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except zipfile.BadZipFile:
+            return ""
+        if any(n.endswith("/data.pkl") or n == "data.pkl" for n in names):
+            return "; it is one of torch.save: write the weights with safetensors in PyTorch and read them with tx.io.load_safetensors"
+        return "; it is an npz file: tx.io.load_npz reads it" if names and all(n.endswith(".npy") for n in names) else ""
+    if head.startswith(b"\x93NUMPY"):
+        return "; it is an npy file: tx.io.load_npy reads it"
+    if head[:1] == b"\x80":
+        return "; it looks like a pickle, which load never executes"
+    if head[8:9] == b"{":
+        return "; it looks like a safetensors file: tx.io.load_safetensors reads it"
+    return ""
+
+
 def load(path, device=None):
     """What :func:`save` wrote, with its tensors on a device (the CPU by default). Nothing in the file is executed.
 
@@ -424,7 +444,7 @@ def load(path, device=None):
         size = os.fstat(f.fileno()).st_size
         head = f.read(len(_MAGIC) + 8)
         if len(head) < len(_MAGIC) + 8 or not head.startswith(_MAGIC):
-            raise FileError(f"{os.fspath(path)}: not a file that save wrote, or truncated")
+            raise FileError(f"{os.fspath(path)}: not a file that save wrote, or truncated{_other_kind(path, head)}")
         (length,) = struct.unpack("<Q", head[len(_MAGIC) :])
         if length > size - len(head):
             raise FileError(f"{os.fspath(path)}: the header claims {length:,} bytes, there are {size - len(head):,}: truncated")

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from tensorx import _core
 from tensorx.device import device as _device
 
@@ -76,6 +78,13 @@ def set_limit(nbytes, device="cpu"):
     >>> tx.memory.set_limit(2**40)
     >>> tx.memory.set_limit(None)
     """
+    if nbytes is not None:
+        try:
+            nbytes = operator.index(nbytes)
+        except TypeError:
+            raise TypeError(f"set_limit: a number of bytes (an int, as 4 * 2**30 for 4 GiB) or None is needed, got {nbytes!r}") from None
+        if nbytes < 0:
+            raise ValueError(f"set_limit: the number of bytes must not be negative, got {nbytes}; None takes the limit away")
     d = _device(device)
     if d.type == "cpu":
         _core.cpu_set_limit(nbytes)

@@ -500,3 +500,18 @@ def test_copies_between_layouts(dtype, rng):
             back = tx.flip(out)
             back.copy_(v[:, :1] if w.ndim > 1 else v[:1])
             assert np.array_equal(out.numpy(), np.broadcast_to(w[:, :1] if w.ndim > 1 else w[:1], w.shape)[(slice(None, None, -1),) * w.ndim])
+
+
+def test_limits_that_are_none():
+    for wrong in ("1GB", 1e9):
+        with pytest.raises(TypeError, match=f"set_limit: a number of bytes .* got {wrong!r}"):
+            tx.memory.set_limit(wrong)
+    with pytest.raises(ValueError, match="set_limit: .* must not be negative, got -5"):
+        tx.memory.set_limit(-5)
+    assert tx.memory.stats()["limit"] is None
+
+
+@pytest.mark.parametrize("name, hint", [("mps", "Apple's GPU is 'metal' here"), ("cuda:0", "on the CPU and on Apple Metal")])
+def test_devices_of_others(name, hint):
+    with pytest.raises(tx.DeviceNotFoundError, match=rf"there is no device '{name}'; available: cpu.* \(.*{hint}\)"):
+        tx.device(name)

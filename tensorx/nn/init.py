@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import warnings
 
 from tensorx import _core
@@ -278,6 +279,13 @@ def new_parameter(shape, device=None, dtype=None, requires_grad=True):
     from tensorx.nn.parameter import Parameter
 
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in shape:
+        try:
+            wrong = operator.index(n) < 0
+        except TypeError:
+            wrong = True
+        if wrong:
+            raise ShapeError(f"a parameter of shape {shape}: sizes are integers and not negative, {n!r} is not")
     place = default_device() if device is None else named(device)
     kind = dtypes.float32 if dtype is None else dtypes.dtype_from(dtype)
     return Parameter(_core.lazy(shape, kind, place.number, _Constant(0)), requires_grad)

@@ -383,13 +383,26 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if dtype is None:
         dtype = dtypes.float32 if any(isinstance(v, float) for v in (start, stop, step)) else dtypes.int64
     dtype = dtype_from(dtype)
-    if all(isinstance(v, int) for v in (start, stop, step)):
-        n = max(0, -((start - stop) // step))
-        values = np.arange(n, dtype=np.int64) * step + start if dtype.kind != "u" else np.arange(n, dtype=np.uint64) * np.uint64(step) + np.uint64(start) if n and step > 0 else np.asarray([start + i * step for i in range(n)], dtype=np.uint64)
-    else:
-        n = max(0, math.ceil((stop - start) / step))
-        values = start + np.arange(n, dtype=np.float64) * step
+    whole = all(isinstance(v, int) for v in (start, stop, step))
+    n = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
+    try:
+        values = _spaced(np, n, start, step, dtype) if whole else start + np.arange(n, dtype=np.float64) * step
+    except MemoryError as error:
+        raise _too_many("arange", n, error) from None
     return _from_array(np.asarray(values), dtype, _place(device), True)
+
+
+def _too_many(op, n, error):
+    return OutOfMemoryError(f"{op}: out of memory for {n:,} numbers, which NumPy makes first: {error}")
+
+
+def _spaced(np, n, start, step, dtype):
+    """n integers, also beyond those of int64."""
+    if dtype.kind != "u":
+        return np.arange(n, dtype=np.int64) * step + start
+    if n and step > 0:
+        return np.arange(n, dtype=np.uint64) * np.uint64(step) + np.uint64(start)
+    return np.asarray([start + i * step for i in range(n)], dtype=np.uint64)
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
@@ -406,7 +419,10 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
         dtype = dtypes.complex64 if isinstance(start, complex) or isinstance(stop, complex) else dtypes.float32
     dtype = dtype_from(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = np.asarray(np.linspace(start, stop, num, endpoint=endpoint))
+        try:
+            values = np.asarray(np.linspace(start, stop, num, endpoint=endpoint))
+        except MemoryError as error:
+            raise _too_many("linspace", num, error) from None
         if not np.isfinite(values).all() and math.isfinite(abs(start)) and math.isfinite(abs(stop)):
             t = np.linspace(0.0, 1.0, num, endpoint=endpoint)  # the difference overflows, the numbers do not
             values = start * (1.0 - t) + stop * t

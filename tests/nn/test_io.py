@@ -2,7 +2,9 @@
 
 import json
 import os
+import pickle
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -221,6 +223,32 @@ def test_damaged_state(tmp_path):
     path.write_bytes(b"\x80\x04\x95")
     with pytest.raises(FileError, match="not a file that save wrote"):
         tx.load(path)
+
+
+def test_a_file_of_another_kind_says_what_reads_it(tmp_path):
+    path = tmp_path / "file"
+
+    def refused(match):
+        with pytest.raises(FileError, match="not a file that save wrote, or truncated" + match):
+            tx.load(path)
+
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({}))
+    refused("; it is one of torch.save: write the weights with safetensors.*tx.io.load_safetensors")
+    with open(path, "wb") as f:
+        np.savez(f, a=np.ones(2))
+    refused("; it is an npz file: tx.io.load_npz reads it")
+    with open(path, "wb") as f:
+        np.save(f, np.ones(2))
+    refused("; it is an npy file: tx.io.load_npy reads it")
+    path.write_bytes(pickle.dumps({"a": list(range(50))}))
+    refused("; it looks like a pickle, which load never executes")
+    header = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    refused("; it looks like a safetensors file: tx.io.load_safetensors reads it")
+    for other in (b"PK\x03\x04 but no archive, only these bytes", b"x" * 100, b""):
+        path.write_bytes(other)
+        refused("$")
 
 
 def test_killed_while_writing_the_old_file_is_whole(tmp_path, run_child):

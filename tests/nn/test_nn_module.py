@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -318,3 +319,14 @@ def test_clipping_of_half_precision_gradients_does_not_overflow(device):
     assert norm.item() == pytest.approx(2e5, rel=1e-3)
     assert p.grad.tolist() == pytest.approx([0.05] * 400, rel=1e-3)
     assert nn.utils.clip_grad_norm_ is tx.optim.clip_grad_norm_
+
+
+@pytest.mark.parametrize("make, shown", [
+    (lambda: nn.Linear(-4, 2), r"\(2, -4\).*-4"), (lambda: nn.Linear("a", 2), r"\(2, 'a'\).*'a'"), (lambda: nn.Linear(2, 4.0), r"4\.0"),
+    (lambda: nn.Embedding(10, -2), "-2"), (lambda: nn.LayerNorm(-3), "-3"),
+])  # fmt: skip
+def test_sizes_of_parameters(make, shown):
+    with pytest.raises(tx.ShapeError, match="a parameter of shape .* sizes are integers and not negative") as caught:
+        make()
+    assert re.search(shown, str(caught.value))
+    assert nn.Linear(np.int64(3), 0).weight.shape == (0, 3)

@@ -199,3 +199,9 @@ def test_asarray(data):
     again = tx.asarray(x, copy=True)
     assert not tx.shares_storage(again, x) and tx.asarray(x) is x and tx.shares_storage(tx.asarray(x, copy=False), x)
     same(again, a)
+
+
+def test_too_many_numbers_of_a_range():
+    for call in (lambda: tx.arange(10**15), lambda: tx.arange(0.0, 1e15), lambda: tx.linspace(0.0, 1.0, 10**15)):
+        with pytest.raises(tx.OutOfMemoryError, match=r"(arange|linspace): out of memory for 1,000,000,000,000,000 numbers"):
+            call()
