@@ -282,6 +282,7 @@ def _matmul_prepare(node, inputs, out, saved, wanted):
         kept["y"] = keep(y, "operand 2")
     if 1 in wanted:
         kept["x"] = keep(x, "operand 1")
+        kept["turned"] = y.ndim == 2 and x.ndim > 1 and not _core.is_c_contiguous(y) and _core.is_c_contiguous(y.detach().mT)
     return kept
 
 
@@ -315,7 +316,11 @@ def _matmul(g, kept, wanted):
         grads[0] = sum_to(tx.matmul(g, _adjoint(kept["y"].reshape(ys))), xs).reshape(kept["x_shape"])
     if 1 in wanted:
         x = kept["x"].reshape(xs)
-        if len(ys) == 2 and len(xs) > 2:
+        if kept["turned"]:
+            # what y was turned from, the weight of a linear layer, gets its gradient in its own order
+            x, rows = x.reshape((_count(xs[:-1]), xs[-1])), g.reshape((_count(g.shape[:-1]), g.shape[-1]))
+            grads[1] = tx.matmul(rows.mT, tx.conj(x) if x.dtype.kind == "c" else x).mT
+        elif len(ys) == 2 and len(xs) > 2:
             # one product over all rows instead of one per batch and a sum
             grads[1] = tx.matmul(_adjoint(x.reshape((-1, xs[-1]))) if x.size else _adjoint(x.reshape((_count(xs[:-1]), xs[-1]))),
                                  g.reshape((_count(g.shape[:-1]), g.shape[-1])))
