@@ -74,7 +74,7 @@ def test_infinities_and_nan(on_device):
 
 
 @pytest.mark.metal
-def test_few_dispatches_no_wait_and_nothing_compiled_for_other_sizes(metal):
+def test_a_loss_is_few_dispatches_and_waits_for_nothing(metal):
     with tx.device("metal"), tx.deferred(True):
         for k, shape in enumerate(((64, 30), (17, 50))):
             rng = np.random.default_rng(k)

@@ -241,7 +241,7 @@ class counted:
 @pytest.mark.metal
 @pytest.mark.parametrize("name", POOLS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_pool_is_one_dispatch_and_so_is_its_gradient(metal, name, dtype):
+def test_a_pool_is_one_dispatch_each_way_and_waits_for_nothing(metal, name, dtype):
     with tx.device("metal"), tx.deferred(True):
         for k, shape in enumerate(((2, 3, 9, 8), (5, 3, 9, 8), (2, 4, 12, 10))):
             x = tx.asarray(np.random.default_rng(k).normal(size=shape).astype(np.float32)).astype(dtype).requires_grad_()

@@ -277,7 +277,7 @@ def test_strided_operands_of_a_convolution(gpu):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_a_convolution_with_bias_is_one_dispatch(metal, dtype):
+def test_a_convolution_with_bias_is_one_dispatch_and_waits_for_nothing(metal, dtype):
     """Halves are not widened first, views are read where they lie, and the result is rounded once."""
 
     def run(device):

@@ -222,7 +222,7 @@ NORMS = {
 
 
 @pytest.mark.parametrize("name, dispatches", [("layer_norm", 3), ("rms_norm", 2), ("softmax", 1), ("log_softmax", 1)])
-def test_gradients_are_few_dispatches_and_wait_for_nothing(metal, name, dispatches):
+def test_a_gradient_is_few_dispatches_and_waits_for_nothing(metal, name, dispatches):
     """One kernel over the rows, and a sum of columns for each parameter; sizes compile nothing."""
 
     def run(device, shape, seed):
@@ -274,7 +274,7 @@ def test_gradients_of_views(on_device, name):
 
 
 @pytest.mark.parametrize("name, forward, backward", [("batch_norm", 5, 3), ("group_norm", 2, 4), ("instance_norm", 2, 4)])
-def test_norms_of_channels_are_few_dispatches(metal, name, forward, backward):
+def test_a_norm_of_channels_is_few_dispatches_and_waits_for_nothing(metal, name, forward, backward):
     def run(device, n, seed):
         rng = np.random.default_rng(seed)
         with tx.device(device), tx.deferred(True):
