@@ -24,13 +24,25 @@ __all__ = FUNCTIONS + MODULES
 # ---- windows -----------------------------------------------------------------------------------
 
 
-def _table(values):
-    return tx.asarray(list(values), dtype=tx.int64, device="cpu")
+class _Axis:
+    """The outputs along one axis: of each the first element of its window, the one behind the last, and the number of elements
+    that averages with the padding divide by."""
+
+    def __init__(self, firsts, lasts, padded=None):
+        self.firsts, self.lasts, self.padded, self.count = firsts, lasts, padded, len(firsts)
+
+    @property
+    def inside(self):
+        return [b - a for a, b in zip(self.firsts, self.lasts)]
+
+    @functools.cached_property
+    def tables(self):
+        """For the CPU's loops."""
+        return tuple(tx.asarray(values, dtype=tx.int64, device="cpu") for values in (self.firsts, self.lasts))
 
 
 @functools.lru_cache(maxsize=256)
 def _sliding(size, k, s, p, d, ceil_mode):
-    """Per output of one axis: first and last of the window inside, number of elements with the padding."""
     free = size + 2 * p - d * (k - 1) - 1
     count = (free + (s - 1 if ceil_mode else 0)) // s + 1
     if ceil_mode and (count - 1) * s >= size + p:
@@ -42,14 +54,14 @@ def _sliding(size, k, s, p, d, ceil_mode):
         sizes.append(min(b, size + p) - a)
         lasts.append(min(b, size))
         firsts.append(a if a >= 0 else a + (-a + d - 1) // d * d)
-    return count, _table(firsts), _table(lasts), sizes, [b - a for a, b in zip(firsts, lasts)]
+    return _Axis(firsts, lasts, sizes)
 
 
 @functools.lru_cache(maxsize=256)
 def _adaptive(size, count):
     firsts = [o * size // count for o in range(count)]
     lasts = [-((-(o + 1) * size) // count) for o in range(count)]
-    return count, _table(firsts), _table(lasts), None, [b - a for a, b in zip(firsts, lasts)]
+    return _Axis(firsts, lasts)
 
 
 def _windows(op, x, n, kernel, stride, padding, dilation, ceil_mode):
@@ -86,23 +98,24 @@ class _Geometry:
     """What a pass needs besides the values. sliding: window, stride, padding, dilation; None where windows are adaptive.
     counts: per axis what averages divide by; divide says the same in a word and a number, for the core."""
 
-    __slots__ = ("counts", "divide", "in_shape", "out_shape", "sliding", "step", "windows")
+    __slots__ = ("axes", "counts", "divide", "in_shape", "out_shape", "sliding", "step")
 
     def __init__(self, x, axes, sliding=None, counts=None, divide=None):
         n = len(axes)
         self.in_shape = x.shape
-        self.out_shape = (*x.shape[: x.ndim - n], *(a[0] for a in axes))
-        self.windows = tuple((a[1], a[2]) for a in axes)
+        self.out_shape = (*x.shape[: x.ndim - n], *(a.count for a in axes))
+        self.axes = axes
         self.sliding, self.counts, self.divide = sliding, counts, divide
         self.step = sliding[3] if sliding else (1,) * n
 
     def run(self, which, x, index=None, indexed=True):
-        wide, scale, values = _wide(x), None, x.detach()
+        wide, scale, windows, values = _wide(x), None, ((),) * len(self.axes), x.detach()
         if not _core.has_pooling(values):
             values = (values if values.dtype is wide else _core.cast(values, wide)).contiguous()
             scale = _divisor(self.counts, wide) if which in (1, 3) else None
+            windows = tuple(a.tables for a in self.axes)
         out = _core.pooling(
-            which, values, self.in_shape, self.out_shape, self.windows, self.step, index, scale, self.sliding, self.divide, indexed
+            which, values, self.in_shape, self.out_shape, windows, self.step, index, scale, self.sliding, self.divide, indexed
         )
         if which == 0:
             return (out[0] if out[0].dtype is x.dtype else _core.cast(out[0], x.dtype)), out[1]
@@ -168,12 +181,12 @@ def _divisor(counts, dtype):
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     x, single = _batched(op, input, n)
     axes, sliding = _windows(op, x, n, kernel_size, stride, padding, 1, ceil_mode)
-    counts, divide = [a[3 if count_include_pad else 4] for a in axes], (int(bool(count_include_pad)), 0.0)
+    counts, divide = [a.padded if count_include_pad else a.inside for a in axes], (int(bool(count_include_pad)), 0.0)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{op}: divisor_override must not be 0")
         divide = (2, float(divisor_override))
-        counts = [[float(divisor_override) if k == 0 else 1.0] * a[0] for k, a in enumerate(axes)]
+        counts = [[float(divisor_override) if k == 0 else 1.0] * a.count for k, a in enumerate(axes)]
     out = _avg(1, x, _Geometry(x, axes, sliding, tuple(tuple(c) for c in counts), divide))
     return out.squeeze(0) if single else out
 
@@ -181,7 +194,7 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
 def _adaptive_avg(op, n, input, output_size):
     x, single = _batched(op, input, n)
     axes = _adaptive_windows(op, x, n, output_size)
-    out = _avg(1, x, _Geometry(x, axes, None, tuple(tuple(a[4]) for a in axes), (0, 0.0)))
+    out = _avg(1, x, _Geometry(x, axes, None, tuple(tuple(a.inside) for a in axes), (0, 0.0)))
     return out.squeeze(0) if single else out
 
 
