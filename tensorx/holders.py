@@ -213,6 +213,8 @@ class Paths:
                 self.kept.append(own)
                 for k, v in list(own.items()):
                     self._reach(v, o, f".{k}", queue)
+            for k, v in _slots(o):
+                self._reach(v, o, f".{k}", queue)
             for v in gc.get_referents(o):
                 if not is_a(v, _OPAQUE) and v is not own:
                     self._reach(v, o, " -> ", queue)
@@ -263,8 +265,15 @@ def _place_in_source(file, name):
     return f"{file}:{max(lines)}" if lines else None
 
 
+def with_article(name):
+    """A name with its article."""
+    return f"an {name}" if name[:1].lower() in "aeio" else f"a {name}"
+
+
 def _short(k):
-    text = repr(k) if is_a(k, str | int | float | bytes | bool | tuple) and "Tensor" not in type(k).__name__ else f"a {type(k).__name__}"
+    if is_a(k, Tensor):
+        return f"a tensor of shape {k.shape}"
+    text = repr(k) if is_a(k, str | int | float | bytes | bool | tuple) else with_article(type(k).__name__)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -334,7 +343,7 @@ def _name_handles(mine, facts):
                         continue
                     if is_a(r, dict | tuple):  # of the interpreter's own: calls, locals
                         continue
-                    out.append(Holder("item", f"of a {type(owner).__name__} that no name leads to"))
+                    out.append(Holder("item", f"of {with_article(type(owner).__name__)} that no name leads to"))
                     continue
                 kind, text, suffix, where = path
                 slot = "." + label[2:-2] if owner is not r else label
@@ -360,9 +369,20 @@ def _slots_of(r, ids):
     if is_a(r, set | frozenset):
         return [("{...}", v) for v in list(r) if id(v) in ids]
     own = getattr(r, "__dict__", None)
-    if type(own) is dict:
-        return [(f".{k}", v) for k, v in list(own.items()) if id(v) in ids]
-    return []
+    named = list(own.items()) if type(own) is dict else []
+    return [(f".{k}", v) for k, v in (*named, *_slots(r)) if id(v) in ids]
+
+
+def _slots(o):
+    """(name, value) of the __slots__ that are filled; runs no code of o's."""
+    for cls in type(o).__mro__:
+        if "__slots__" in vars(cls):
+            for name, slot in list(vars(cls).items()):
+                if is_a(slot, types.MemberDescriptorType):
+                    try:
+                        yield name, slot.__get__(o)
+                    except AttributeError:
+                        continue
 
 
 def _dict_owner(d):

@@ -12,7 +12,7 @@ import sys
 from tensorx import _core
 from tensorx._core import Node, Saved, Tensor
 from tensorx.autograd.tape import site_text
-from tensorx.holders import Paths, is_a, names_of
+from tensorx.holders import Paths, is_a, names_of, with_article
 
 _SHARED = re.compile(r"shared by: .*|exported to .*")
 
@@ -431,7 +431,8 @@ class Leaks(list):
         if not self:
             return "no leaks: nothing is alive that was not before"
         total = sum(i.bytes for i in self)
-        text = f"alive now and not before: {size_text(total)} in {sum(i.count for i in self)} storages\n" + "\n".join(str(i) for i in self[:8])
+        count = sum(i.count for i in self)
+        text = f"alive now and not before: {size_text(total)} in {count} storage{'s' if count > 1 else ''}\n" + "\n".join(str(i) for i in self[:8])
         return text + (f"\n... and {size_text(sum(i.bytes for i in self[8:]))} held by {len(self) - 8} more names" if len(self) > 8 else "")
 
 
@@ -487,6 +488,8 @@ def leaks(before):
         leak.count += 1
         if best is not None and not leak.example:
             leak.example = best[1] + best[2][best[2].find(" -> ") :] if " -> " in best[2] else best[1]
+            if all(is_a(o, Tensor) and 2 * o.nbytes <= nbytes for o in keepers[serial]):
+                leak.example += f" (a view: {size_text(best[4].nbytes)} of {size_text(nbytes)}, which it keeps; copy() keeps only its own)"
         node = next((o for o in reversed(paths.containers(best[4])) if is_a(o, Node)), None) if best is not None else None
         if node is not None and not is_a(best[4], Tensor):
             leak.made[f"kept for the gradient of {node.name} at {site_text(node.site)}"] += 1
@@ -501,4 +504,4 @@ def _describe(o):
         return f"a tensor of shape {o.shape}"
     if is_a(o, list | tuple | dict | set | collections.deque):
         return f"a {type(o).__name__} of {len(o)}"
-    return f"a {type(o).__name__}"
+    return with_article(type(o).__name__)

@@ -444,3 +444,56 @@ def test_the_names_of_holders_in_a_nested_recorder(device):
         assert "keep" in inner.lines()[0].reason or inner.lines()[0].reason.startswith("shared by")
     assert "'keep'" in inner.lines()[0].reason
     del keep
+
+
+# ---- names and sizes that a reader understands ---------------------------------------------------------------
+
+
+def test_a_small_view_that_keeps_a_large_buffer(device):
+    before = tx.memory.snapshot()
+    store = {"part": full(device)[:3]}
+    both = full(device)
+    head = both[:3]
+    found = tx.memory.leaks(before)
+    (leak,) = [i for i in found if "'store'" in i.name]
+    assert leak.example == "store['part'] (a view: 12 B of 256.0 KiB, which it keeps; copy() keeps only its own)"
+    assert not any("a view" in i.example for i in found if i is not leak)  # the whole of the other is held, too
+    store["part"] = store["part"].copy()
+    assert sum(i.bytes for i in tx.memory.leaks(before)) == SIZE + 12
+    del both, head
+
+
+class Slotted:
+    __slots__ = ("kept", "unset")
+
+
+class Deeper(Slotted):
+    __slots__ = ("more",)
+
+
+def test_slots_and_tensors_as_keys_are_named(device):
+    before = tx.memory.snapshot()
+    box = Deeper()
+    box.kept = full(device)
+    box.more = [full(device)]
+    assert "'box.kept'" in str(tx.memory.holders(box.kept)) and "'box.more[0]'" in str(tx.memory.holders(box.more[0]))
+    text = str(tx.memory.leaks(before))
+    assert "local 'box'" in text and "a Deeper" in text and re.search(r"for example box\.(kept|more\[0\])$", text, re.M)
+    assert text.startswith("alive now and not before: 512.0 KiB in 2 storages")
+    del box
+    w = tx.ones(3, device=device).requires_grad_()
+    state = {w: full(device)}
+    text = str(tx.memory.leaks(before))
+    assert "for example state[a tensor of shape (3,)]" in text
+    del state
+    assert str(tx.memory.leaks(before)).startswith("alive now and not before: 12 B in 1 storage\n")
+
+
+def test_articles():
+    class AdamLike:
+        pass
+
+    before = tx.memory.snapshot()
+    optimizer = AdamLike()
+    optimizer.state = tx.ones(5)
+    assert "an AdamLike" in str(tx.memory.leaks(before))
