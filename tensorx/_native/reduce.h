@@ -11,6 +11,9 @@
 
 #define TX_RED_BLOCK 1024   /* every reducing program uses this block, whatever its dtypes */
 #define TX_RED_SEG 65536
+#define TX_RED_PANEL 4096   /* columns of one task: rows are read in long runs */
+#define TX_RED_ROWS 8       /* rows that lie in memory are folded together: their accumulators, which do not fit into the
+                               first cache beside them, are read and written once */
 
 typedef struct tx_reduce_job {
     const tx_prog *p;
@@ -21,7 +24,7 @@ typedef struct tx_reduce_job {
     int64_t outer, rcount, inner; /* kept, reduced, kept (1 in the inner form) */
     char *out;
     /* work shape, a function of the counts above */
-    int64_t nseg, seg, per_task, nblk;
+    int64_t nseg, seg, per_task, nblk, panel;
     tx_red_state *states;
     char *acc;             /* column form with segments: nseg * outer * inner accumulators */
     char *aux;
@@ -92,7 +95,7 @@ static void tx_reduce_cols_task(void *ctx, int64_t task) {
     int64_t R = j->rcount, C = j->inner, block = p->block;
     int64_t s = task % j->nseg, rest = task / j->nseg;
     int64_t b = rest % j->nblk, k = rest / j->nblk;
-    int64_t c0 = b * block, cn = C - c0 < block ? C - c0 : block;
+    int64_t c0 = b * j->panel, cn = C - c0 < j->panel ? C - c0 : j->panel;
     int64_t lo = s * j->seg, hi = lo + j->seg < R ? lo + j->seg : R;
     int64_t at = (s * j->outer + k) * C + c0;
     char *acc = j->acc + at * j->red->vacc_bytes;
@@ -101,6 +104,7 @@ static void tx_reduce_cols_task(void *ctx, int64_t task) {
     int spare = tx_tctx_begin(&t, p);
     j->red->vinit(acc, aux, cn);
     int64_t rows = (j->nblk == 1 && C * 2 <= block && !p->rowmode) ? block / C : 1;
+    const int direct = p->nins == 0; /* the value lies in memory as it is */
     while (lo < hi) {
         int64_t m = hi - lo < rows ? hi - lo : rows;
         int64_t pos = (k * R + lo) * C + c0;
@@ -108,16 +112,21 @@ static void tx_reduce_cols_task(void *ctx, int64_t task) {
             for (int64_t c = 0; c < cn;) {
                 int64_t n = p->inner - (pos + c) % p->inner;
                 if (n > cn - c) n = cn - c;
+                if (n > block) n = block;
                 tx_run_span(p, &t, pos + c, n, 0);
                 j->red->vfold(acc + c * j->red->vacc_bytes, aux + c * j->red->vaux_bytes, t.rp[j->value], n, lo);
                 c += n;
             }
+        } else if (m > 1) {
+            tx_run_span(p, &t, pos, m * C, 0);
+            j->red->vfold_rows(acc, aux, t.rp[j->value], C * j->vsize, m, cn, lo);
         } else {
-            tx_run_span(p, &t, pos, m > 1 ? m * C : cn, 0);
-            if (m == 1)
-                j->red->vfold(acc, aux, t.rp[j->value], cn, lo);
-            else
-                j->red->vfold_rows(acc, aux, t.rp[j->value], C * j->vsize, m, cn, lo);
+            if (direct) m = hi - lo < TX_RED_ROWS ? hi - lo : TX_RED_ROWS;
+            for (int64_t c = 0; c < cn; c += block) {
+                int64_t n = cn - c < block ? cn - c : block;
+                tx_run_span(p, &t, pos + c, n, 0);
+                j->red->vfold_rows(acc + c * j->red->vacc_bytes, aux + c * j->red->vaux_bytes, t.rp[j->value], C * j->vsize, m, n, lo);
+            }
         }
         lo += m;
     }
@@ -154,8 +163,9 @@ static int tx_reduce(tx_reduce_job *j) {
         return 0;
     }
     int64_t block = j->p->block;
-    j->nblk = (C + block - 1) / block;
-    int64_t width = C < block ? C : block;
+    j->panel = block < TX_RED_PANEL ? TX_RED_PANEL / block * block : block;
+    j->nblk = (C + j->panel - 1) / j->panel;
+    int64_t width = C < j->panel ? C : j->panel;
     j->nseg = 1;
     j->seg = R;
     if (K * j->nblk < 8 && R * width > 4 * TX_RED_SEG) {
