@@ -71,7 +71,7 @@ METHODS = {
 ARGUMENTS = {
     "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",), "ddof": ("correction",), "size": ("shape",),
     "start_dim": ("start_axis",), "end_dim": ("end_axis",), "collate_fn": ("collate",), "map_location": ("device",), "axes": ("axis",),
-    "axis": ("axes",), "num_samples": ("shape",),
+    "axis": ("axes",), "learning_rate": ("lr",), "epsilon": ("eps",),
 }  # fmt: skip
 # Arguments that have no counterpart, with what to do instead.
 INSTEAD = {
@@ -193,9 +193,9 @@ def install():
     for name, function in list(vars(tx.nn.functional).items()):
         if name in tx.nn.functional.__all__ and isinstance(function, types.FunctionType) and _takes(function, "axis"):
             _replace(tx.nn.functional, name, done)
-    for cls in (*vars(tx.nn).values(), tx.train.DataLoader):
-        own = vars(cls).get("__init__") if isinstance(cls, type) else None
-        if isinstance(own, types.FunctionType) and _takes(own, "axis", "start_axis", "dataset"):
+    for cls in {o for o in (*vars(tx.nn).values(), *vars(tx.optim).values(), tx.train.DataLoader) if isinstance(o, type)}:
+        own = vars(cls).get("__init__")
+        if isinstance(own, types.FunctionType) and cls is not tx.nn.Module:
             cls.__init__ = explained(own)
     _replace(tx.train, "random_split", done)
     for name, function in list(vars(tx.random).items()):

@@ -96,7 +96,8 @@ class Module:
     def __getattr__(self, name):  # only called where ordinary look-up fails
         if "_names" not in self.__dict__ and name in ("_names", "_hooks", "training"):
             raise AttributeError(f"{type(self).__name__}: super().__init__() was not called before the module was used")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        cure = "; modules are on 'cpu' or 'metal': .to(device) moves them" if name in ("cuda", "mps") else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{cure}")
 
     def _register(self, name, value, kind):
         owner = type(self).__name__

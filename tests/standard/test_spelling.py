@@ -65,6 +65,9 @@ CALLS = [
     (lambda x: tx.linspace(0, 1, 5, requires_grad=True), r"call .requires_grad_\(\) on the result"),
     (lambda x: nn.functional.softmax(x, dim=1), "it is called 'axis' here"),
     (lambda x: nn.Softmax(dim=1), "Softmax: unexpected argument 'dim'; takes axis"),
+    (lambda x: nn.Linear(in_feature=2, out_features=2), "there is 'in_features'"),
+    (lambda x: tx.optim.Adam([x], learning_rate=0.1), "it is called 'lr' here"),
+    (lambda x: tx.optim.AdamW([x], weight_dacay=0.1), "there is 'weight_decay'"),
     (lambda x: nn.Flatten(start_dim=1), "it is called 'start_axis' here"),
     (lambda x: train.DataLoader([1, 2], num_workers=4), r"batches are prepared ahead in a thread \(prefetch=2\)"),
     (lambda x: train.DataLoader([1, 2], collate_fn=list), "it is called 'collate' here"),
@@ -73,6 +76,13 @@ CALLS = [
     (lambda x: tx.random.normal(0.0, 1.0, size=(2, 2)), "it is called 'shape' here"),
     (lambda x: tx.random.Generator(0).normal(size=(2, 2)), "it is called 'shape' here"),
 ]
+
+
+def test_names_of_modules_of_nn():
+    with pytest.raises(AttributeError, match=r"'Linear' object has no attribute 'cuda'; modules are on 'cpu' or 'metal': .to\(device\) moves them"):
+        nn.Linear(2, 2).cuda()
+    with pytest.raises(AttributeError, match="^'Linear' object has no attribute 'nothing_like_it'$"):
+        nn.Linear(2, 2).nothing_like_it()
 
 
 @pytest.mark.parametrize("call, message", CALLS, ids=[m[:30] for _, m in CALLS])
