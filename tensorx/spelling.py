@@ -91,7 +91,7 @@ _REFUSED = re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) (?:got an unexpected keyword arg
 
 def explain(function, error):
     """Adds the cure to a TypeError of Python's own about the arguments of a function."""
-    text = str(error)
+    text = re.sub(r"\. Did you mean '\w+'\?$", "", str(error))  # Python's own guess, from 3.13
     found = _REFUSED.fullmatch(text)
     if found is None or found[1] != function.__name__:
         return
