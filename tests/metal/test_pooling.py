@@ -327,18 +327,19 @@ class Small(tx.nn.Module):
         return self.linear(x.reshape((x.shape[0], -1)))
 
 
-def train(device, steps, check=None):
+def train(device, steps, dtype, check=None):
     """Losses of some steps; the batch size changes once, the learning rate always."""
     losses = []
     with tx.device(device), tx.deferred(True):
         tx.manual_seed(0)
-        model = Small().to(device)
-        optimizer = tx.optim.Adam(model.parameters(), lr=0.01)
+        model = Small().to(device).to(dtype)
+        optimizer = tx.optim.Adam(model.parameters(), lr=0.01, eps=1e-8 if dtype is tx.float32 else 1e-4)
         criterion = tx.nn.CrossEntropyLoss()
         rng = np.random.default_rng(0)
         for k in range(steps):
             n = 7 if k == 3 else 16
-            x, y = tx.asarray(rng.normal(size=(n, 3, 16, 16)).astype(np.float32)), tx.asarray(rng.integers(0, 10, n))
+            x, y = tx.asarray(rng.normal(size=(n, 3, 16, 16)).astype(np.float32)).astype(dtype), tx.asarray(rng.integers(0, 10, n))
+            tx.eval(x)
             optimizer.param_groups[0]["lr"] = 0.01 / (k + 1)
             tx.synchronize()
             with counted() as c:
@@ -353,12 +354,13 @@ def train(device, steps, check=None):
 
 
 @pytest.mark.metal
-def test_a_step_of_a_convolutional_network_is_one_command_buffer_and_waits_once(metal):
+@pytest.mark.parametrize("dtype, dispatches, tolerance", [(tx.float32, 50, 2e-3), (tx.float16, 60, 5e-2)], ids=["float32", "float16"])
+def test_a_step_of_a_convolutional_network_is_one_command_buffer_and_waits_once(metal, dtype, dispatches, tolerance):
     def check(k, c):
         assert c.host_ops == 0
         if k >= 1:
             assert (c.compiled, c.waits) == (0, 1)
-            assert c.command_buffers <= 2 and c.dispatches <= 50
+            assert c.command_buffers <= 2 and c.dispatches <= dispatches
 
-    ours = train("metal", 5, check)
-    np.testing.assert_allclose(ours, train("cpu", 5), rtol=2e-3)
+    ours = train("metal", 5, dtype, check)
+    np.testing.assert_allclose(ours, train("cpu", 5, dtype), rtol=tolerance)
