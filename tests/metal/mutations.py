@@ -96,6 +96,10 @@ MUTATIONS = {
         "kernel, bindings, (max(1, min(rows, 0x40000000) - 1), high), arguments,\n        group=",
         ("tests/metal/test_rows_norms.py",),
     ),
+    "the last window that holds an element is left out": Mutation(
+        "tensorx/metal/kernels/pooling.metal", "return last + 1 < count ? last + 1 : count;", "return last < count ? last : count;",
+        ("tests/metal/test_pooling.py", "-k", "avg_pool"),
+    ),
     "a store goes one element beyond": Mutation(
         "tensorx/metal/codegen.py", 'body.append(f"q{k}[{at}] = ', 'body.append(f"q{k}[{at} + 1] = ',
         ("tests/metal/test_training.py", "-k", "fused_chain"),
