@@ -176,8 +176,8 @@ def scatter(inst: Instance, source: Array, index: Array, target: Array, status: 
 def accumulate(inst: Instance, source: Array, index: Array, target: Array, status: Status, error: Exception) -> int:
     """target[o, index[o, m, i], i] += source[o, m, i] in the order of m: the same bits every time.
 
-    A long one-dimensional index (strides 0 but along the axis) is sorted first, so that the work
-    grows with the sizes' sum and not with their product.
+    A one-dimensional index (strides 0 but along the axis) is sorted first where the product of the sizes is
+    large, so that the work grows with their sum.
     """
     outer, m, inner = source.shape
     n = target.shape[1]
@@ -188,7 +188,7 @@ def accumulate(inst: Instance, source: Array, index: Array, target: Array, statu
     threads = thread_count(count)
     plain = index.strides[0] == 0 and index.strides[2] == 0
     strides = (*_three(source), *_three(index), *_three(target))
-    if not plain or m <= 128:
+    if not plain or m <= 8 or (m <= 128 and count * m <= 1 << 22):
         arguments = words(count, n, inner, m, *strides)
         bindings = [source.binding(READ), index.binding(READ), target.binding(READ | WRITE)]
         kernel = inst.kernel(text, "accumulate")
