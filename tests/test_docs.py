@@ -50,6 +50,19 @@ def test_the_blocks_run(page, tmp_path, monkeypatch, capsys):
     assert "Traceback" not in capsys.readouterr().out and asked in ([], [3600, 0])
 
 
+@pytest.mark.parametrize("page", [p for p in PAGES if p.stem.startswith("porting-")], ids=lambda p: p.stem)
+def test_names_in_the_tables_exist(page):
+    """Every tx.name and x.name that a table gives for one of another library is there."""
+    seen = 0
+    for row in re.findall(r"^\|(.*)\|$", page.read_text(encoding="utf-8"), re.M):
+        for root, path in re.findall(r"\b(tx|x)((?:\.[A-Za-z_]\w*)+)", row.rpartition("|")[2]):
+            o = {"tx": tx, "x": tx.ones((2, 2))}[root]
+            for part in path[1:].split("."):
+                o = getattr(o, part)
+            seen += 1
+    assert seen > 10
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
