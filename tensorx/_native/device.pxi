@@ -403,7 +403,7 @@ cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double
     cdef tx_node *n = x.n
     cdef object backend = g_backends[n.device]
     cdef Tensor out
-    cdef bint alone
+    cdef Tensor t
     if n.numel == 0 or not backend.has_row_op(kind, n.dtype):
         return None
     if kind == TX_ROW_LOGSUMEXP:
@@ -420,8 +420,18 @@ cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double
         if n.kind != TX_LEAF or not backend.rows_fit(leaf_text(n)):
             device_into(out.n, x.n)
             x = out
-    backend.row_op(kind, maybe_text(x), maybe_text(out), maybe_text(weight), maybe_text(bias), eps, maybe_text(mean), maybe_text(rstd),
-                   maybe_text(second))
+    operands = [t for t in (x, weight, bias, second) if t is not None]
+    for t in operands:
+        ensure(t.n)
+    for t in operands:
+        mark(t.n.st, 0, 1)
+    try:
+        backend.row_op(kind, leaf_text(x.n), leaf_text(out.n), maybe_text(weight), maybe_text(bias), eps, maybe_text(mean), maybe_text(rstd),
+                       maybe_text(second))
+    finally:
+        for t in operands:
+            mark(t.n.st, 0, -1)
+        wake_waiters()
     return out
 
 
