@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 
 from tensorx import _core
 
@@ -64,18 +65,20 @@ def data_of(record):
     }  # fmt: skip
 
 
-def page_text(record, title):
-    """The page."""
+def page_text(record, title, notes=""):
+    """The page; notes are text that it shows between picture and table."""
     with open(os.path.join(_HERE, "page.html"), encoding="utf-8") as f:
         text = f.read()
     data = json.dumps(data_of(record), separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    return text.replace("@TITLE@", html.escape(title)).replace('"@DATA@"', data)
+    shown = f'<pre id="notes">{html.escape(notes)}</pre>' if notes else ""
+    parts = {"@TITLE@": html.escape(title), "@NOTES@": shown, '"@DATA@"': data}
+    return re.sub("|".join(parts), lambda m: parts[m[0]], text)
 
 
-def write_page(record, path, title):
+def write_page(record, path, title, notes=""):
     """Writes the page to a file."""
     with open(path, "w", encoding="utf-8") as f:
-        f.write(page_text(record, title))
+        f.write(page_text(record, title, notes))
 
 
 def plot(record, path=None, ax=None, lines=8):

@@ -55,7 +55,7 @@ def run(script, arguments=(), out=None, limit=1_000_000, module=False, lines=12)
     plain = os.path.join(folder, name + ".memory.txt")
     with open(plain, "w", encoding="utf-8") as f:
         f.write(r.report(limit=10_000) + ("\n\n" + held if held else "") + "\n")
-    r.save_html(page, f"Memory of {os.path.basename(script)}")
+    r.save_html(page, f"Memory of {os.path.basename(script)}", held)
     print(text)
     print(f"\nwritten: {page} (a page with a timeline), {plain}")
     return status

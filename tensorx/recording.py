@@ -270,11 +270,12 @@ class record:
         """Prints the report."""
         print(self.report(), file=file or sys.stdout)
 
-    def save_html(self, path, title="Memory of tensorx"):
-        """Writes one self-contained page: the table and a timeline to zoom into and click on. Works without a network."""
+    def save_html(self, path, title="Memory of tensorx", notes=""):
+        """Writes one self-contained page: a timeline to zoom into and click on, notes (any text, as that of :func:`leaks`) and the table.
+        Works without a network."""
         from tensorx.page import write_page
 
-        write_page(self, path, title)
+        write_page(self, path, title, notes)
 
     def plot(self, path=None, ax=None):
         """Draws the timeline with matplotlib (``pip install tensorx-runtime[plot]``), by line; returns the axes."""

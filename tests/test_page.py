@@ -1,5 +1,6 @@
 """The page of a recording, the plot, and `python -m tensorx memory`."""
 
+import html
 import json
 import os
 import re
@@ -54,8 +55,9 @@ def data_in(text):
 def test_the_page_is_one_file_with_all_data(tmp_path):
     r = recording()
     path = tmp_path / "page.html"
-    r.save_html(path, "A <title> & more")
+    r.save_html(path, "A <title> & more", notes='a "@DATA@" <note>')
     text = path.read_text(encoding="utf-8")
+    assert '<pre id="notes">a &quot;@DATA@&quot; &lt;note&gt;</pre>' in text
     assert "<title>A &lt;title&gt; &amp; more</title>" in text
     assert not re.search(r"""(src|href)\s*=|https?://|@import|url\(""", text)
     assert text.count("<script>") == text.count("</script>") == 1
@@ -132,6 +134,8 @@ def test_the_command_finds_the_leak(tmp_path):
     assert re.search(r"losses\[\d\] -> its graph", done.stdout) and re.search(r"8 x kept for the gradient of matmul at .*leaky\.py:9", done.stdout)
     page = (tmp_path / "out" / "leaky.memory.html").read_text(encoding="utf-8")
     assert data_in(page)["allocations"] > 8
+    notes = html.unescape(re.search(r'<pre id="notes">(.*?)</pre>', page, re.S)[1])
+    assert notes.startswith("at the end of the script, alive now") and "held by global 'losses'" in notes and notes in done.stdout
     assert "losses" in (tmp_path / "out" / "leaky.memory.txt").read_text()
 
 
