@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
+import types
 
 from tensorx import _core
 from tensorx._core import Tensor
@@ -11,6 +14,8 @@ from tensorx.ops.creation import asarray
 from tensorx.ops.indexing import take
 from tensorx.ops.joining import stack
 from tensorx.random import Generator, default_generator, permutation
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 __all__ = ["DataLoader", "Subset", "TensorDataset", "random_split"]
 
@@ -102,6 +107,20 @@ def _collated(items):
     if isinstance(first, str):
         return items
     return stack([asarray(item) for item in items])
+
+
+def _on_behalf(work):
+    """work, called by a function that stands at the line that asks for batches: reports of memory and tracebacks name this line and not
+    one of threading.py."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+
+    def DataLoader():
+        work()
+
+    code = DataLoader.__code__.replace(co_filename=frame.f_code.co_filename, co_firstlineno=max(frame.f_lineno - 1, 1))
+    return types.FunctionType(code, DataLoader.__globals__, code.co_name, None, DataLoader.__closure__)
 
 
 def _tensors_in(batch):
@@ -231,7 +250,7 @@ class DataLoader:
             except BaseException as error:  # whatever it is, it belongs to the loop that waits for the batch
                 put((None, None, error))
 
-        thread = threading.Thread(target=work, name="tensorx DataLoader", daemon=True)
+        thread = threading.Thread(target=_on_behalf(work), name="tensorx DataLoader", daemon=True)
         thread.start()
         try:
             while True:

@@ -64,6 +64,18 @@ def test_the_order_follows_manual_seed():
     assert tx.random.default_generator.get_state() == state
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_what_a_batch_allocates_is_of_the_line_of_the_loop(prefetch):
+    loader = train.DataLoader(train.TensorDataset(tx.ones((64, 100))), 16, prefetch=prefetch)
+    with tx.memory.record() as r:
+        for (batch,) in loader:  # the loop
+            assert batch.shape == (16, 100)
+    with open(__file__) as f:
+        line = next(i for i, text in enumerate(f, 1) if text.rstrip().endswith("# the loop"))
+    took = [i for i in r.lines() if i.bytes >= 4 * 16 * 100 * 4]
+    assert [(i.file, i.line, i.op, i.count) for i in took] == [(__file__, line, "take", 4)]
+
+
 @pytest.mark.parametrize("prefetch", [0, 3])
 def test_a_pass_goes_on_where_it_was_left(prefetch):
     def fresh():
