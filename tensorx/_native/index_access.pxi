@@ -60,12 +60,7 @@ cdef class Access:
 
     def __dealloc__(self):
         cdef int k
-        for k in range(self.kept):
-            mark(self.reads[k].st, 0, -1)
-        if self.dst_kept:
-            mark(self.dst.st, 1, -1)
-        if self.kept or self.dst_kept:
-            wake_waiters()
+        self.let_go()
         for k in range(self.nreads):
             node_unref(self.reads[k])
         if self.dst != NULL:
@@ -85,10 +80,24 @@ cdef class Access:
         self.dst = n
         return 0
 
+    cdef void let_go(self) noexcept:
+        cdef int k
+        if self.kept == 0 and not self.dst_kept:
+            return
+        for k in range(self.kept):
+            mark(self.reads[k].st, 0, -1)
+        self.kept = 0
+        if self.dst_kept:
+            mark(self.dst.st, 1, -1)
+            self.dst_kept = False
+        wake_waiters()
+
     cdef int settle(self) except -1:
-        """Other threads are done with what this one reads and writes."""
+        """Other threads are done with what this one reads and writes. Nothing is held meanwhile: two that each had
+        counted the mask that the other writes would wait for ever."""
         cdef int k
         cdef bint again = True
+        self.let_go()
         while again:
             again = False
             if self.dst != NULL:

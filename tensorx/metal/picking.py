@@ -121,7 +121,7 @@ def find(backend: Any, mask: tuple, shape: tuple[int, ...], strides: tuple[int, 
 def under(
     backend: Any, kind: str, x: tuple, mask: tuple, found: positions.Found | None, values: tuple, loops: tuple[Loops, Loops, Loops], step: int
 ) -> None:
-    """The same under a mask; ``step``: of the values from one true element to the next. """
+    """The same under a mask; ``step``: of the values from one true element to the next."""
     backend.inst.forget()
     inst = backend.inst
     sources = Sources(inst)

@@ -102,7 +102,7 @@ class Job:
         self.every = _Loop(rows, width)
         self.points = _Loop([row for row, (_, counted) in zip(rows, tagged) if counted], width)
         self.free = _Loop([row for row, (_, counted) in zip(rows, tagged) if not counted], width)
-        self.same = all(row[2] == 0 for row, (_, counted) in zip(rows, tagged) if counted)
+        self.same = not any(d.y for d in at)  # positions that meet in a cell have the same value
 
     def _encode(
         self, kind: str, loop: _Loop, dtype: str, more: list[Binding], label: str, *, checks: bool = False, adds: bool = False,

@@ -1,6 +1,8 @@
 """Indexing as NumPy does it, by lists, several index arrays and masks, and what is built on it: the same on both devices,
 on Metal without the host."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -496,3 +498,22 @@ def test_what_the_host_computes_is_counted(metal):
         tx.unique_values(tx.asarray([1j, 1j]))
         after = tx.metal.stats()["host_ops"]
         assert {name for name in after if after[name] != before.get(name, 0)} == {"mode", "unique_values"}
+
+
+def test_threads_that_write_each_others_masks(device, rng):
+    """Each waits for the number of true elements of what the other one writes."""
+    a, b = (tx.asarray(rng.random(300) > 0.5, device=device) for _ in range(2))
+
+    def work(p, q):
+        for _ in range(40):
+            try:
+                p[q] = p[q]
+            except tx.ShapeError:  # it has changed between the two
+                pass
+
+    crew = [threading.Thread(target=work, args=pair, daemon=True) for pair in ((a, b), (b, a)) * 2]
+    for t in crew:
+        t.start()
+    for t in crew:
+        t.join(20)
+    assert not any(t.is_alive() for t in crew)
