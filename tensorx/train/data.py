@@ -251,8 +251,8 @@ class DataLoader:
                 put((None, None, error))
 
         thread = threading.Thread(target=_on_behalf(work), name="tensorx DataLoader", daemon=True)
-        thread.start()
         try:
+            thread.start()  # waits for the thread to begin: Ctrl-C may come here
             while True:
                 try:
                     k, batch, error = ready.get(timeout=0.5)  # with a time-out, so that Ctrl-C arrives on every system
@@ -267,4 +267,5 @@ class DataLoader:
                 batch = None
         finally:
             stop.set()
-            thread.join(timeout=0.5)  # not longer: Ctrl-C is not to wait for a slow item; the thread ends after it
+            if thread.is_alive():
+                thread.join(timeout=0.5)  # not longer: Ctrl-C is not to wait for a slow item; the thread ends after it

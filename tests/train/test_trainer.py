@@ -127,6 +127,23 @@ def test_errors_of_the_data_arrive_in_the_loop_and_no_thread_stays():
     assert not threads()
 
 
+def test_ctrl_c_while_the_thread_is_started(monkeypatch):
+    """It arrives where start() waits for the thread to begin: the thread ends all the same."""
+    start = threading.Thread.start
+
+    def interrupted(self):
+        start(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(train.DataLoader(train.TensorDataset(tx.ones(100)), 2)))
+    for thread in threads():
+        thread.join(timeout=5)
+    assert not threads()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="no signals")
 def test_ctrl_c_while_a_batch_is_awaited(run_child):
     done = run_child(
