@@ -13,7 +13,7 @@ import math
 from tensorx import _core, dtypes
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, ShapeError
-from tensorx.ops._record import record
+from tensorx.ops._record import record, wanted
 from tensorx.ops.movement import axes_of, axis_of
 
 __all__ = [
@@ -24,10 +24,16 @@ __all__ = [
 SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, SUMSQ, SUMABS = range(10)
 
 
+_EVERY = tuple(tuple(range(n)) for n in range(65))  # all axes of n
+
+
 def _reduce(name, code, x, axis, keepdims, **saved):
-    axes = axes_of(name, axis, x.ndim)
-    out = _core.reduce(code, x, axes, builtins.bool(keepdims))
-    return record(name, (x,), out, axes=axes, keepdims=builtins.bool(keepdims), **saved)
+    keepdims = True if keepdims else False  # noqa: SIM210: half the time of bool()
+    axes = _EVERY[x.ndim] if axis is None else axes_of(name, axis, x.ndim)
+    out = _core.reduce(code, x, axes, keepdims)
+    if wanted((x,)):
+        return record(name, (x,), out, axes=axes, keepdims=keepdims, **saved)
+    return out
 
 
 def _numeric(name, x):
