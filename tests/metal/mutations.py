@@ -100,6 +100,14 @@ MUTATIONS = {
         "tensorx/metal/kernels/pooling.metal", "return last + 1 < count ? last + 1 : count;", "return last < count ? last : count;",
         ("tests/metal/test_pooling.py", "-k", "avg_pool"),
     ),
+    "of several writes to one element the first wins": Mutation(
+        "tensorx/metal/kernels/positions.metal", "atomic_fetch_max_explicit(winner", "atomic_fetch_min_explicit(winner",
+        ("tests/metal/test_positions.py", "-k", "last_of_several"),
+    ),
+    "an index beyond the axis is followed": Mutation(
+        "tensorx/metal/kernels/positions.metal", "return j < n ? j : -1L;", "return j;",
+        ("tests/metal/test_positions.py", "-k", "out_of_range"),
+    ),
     "a store goes one element beyond": Mutation(
         "tensorx/metal/codegen.py", 'body.append(f"q{k}[{at}] = ', 'body.append(f"q{k}[{at} + 1] = ',
         ("tests/metal/test_training.py", "-k", "fused_chain"),
