@@ -1,12 +1,13 @@
 """Names and arguments of PyTorch and NumPy that are spelled otherwise here: the error that they are says how.
 
 Nothing is accepted under two names. What is missing stays missing (``hasattr`` is False), and calls that are right take their
-usual way: elementwise functions, views and indexing are not touched at all.
+usual way: elementwise functions, views, joining and indexing are not touched at all.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import sys
 import types
@@ -28,7 +29,7 @@ NAMES = {
         "amax": "tx.max", "amin": "tx.min", "arcsin": "tx.asin", "arccos": "tx.acos", "arctan": "tx.atan", "arctan2": "tx.atan2",
         "arcsinh": "tx.asinh", "arccosh": "tx.acosh", "arctanh": "tx.atanh", "around": "tx.round", "array": "tx.asarray (copies by default)",
         "amp": "model.to(tx.float16) converts a model", "autocast": "model.to(tx.float16) converts a model",
-        "average": "tx.mean", "backends": _NO_CUDA, "bernoulli": "tx.random.bernoulli", "bool_": "tx.bool", "cat": "tx.concat",
+        "average": "tx.mean", "backends": _NO_CUDA, "bernoulli": "tx.random.bernoulli", "bool_": "tx.bool", "cat": "tx.concat(tensors, axis=...)",
         "clamp": "tx.clip(x, min, max)", "compile": "elementwise expressions are fused without it", "cuda": _NO_CUDA,
         "cumprod": "tx.cumulative_prod(x, axis=...)", "cumsum": "tx.cumulative_sum(x, axis=...)", "degrees": "tx.rad2deg",
         "det": "tx.linalg.det", "fabs": "tx.abs", "float_": "tx.float64", "identity": "tx.eye", "inverse": "tx.linalg.inv",
@@ -119,6 +120,28 @@ def explain(function, error):
         error.args = (f"{text}: {hint}",)
 
 
+def refuse(function, rest, other):
+    """The error of a function of one tensor that was given positional arguments or unknown names: Python's own words, and the cure.
+
+    For functions that are called often: ``*rest`` and ``**other`` in their signature cost less than a function around them."""
+    name = function.__name__
+    if other:
+        error = TypeError(f"{name}() got an unexpected keyword argument {next(iter(other))!r}")
+    else:
+        error = TypeError(f"{name}() takes 1 positional argument but {1 + len(rest)} were given")
+    explain(function, error)
+    raise error
+
+
+def shown(function):
+    """Gives a function the signature that it has without ``*rest`` and ``**other``."""
+    code = function.__code__
+    names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    one = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
+    rest = (inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=function.__kwdefaults__[n]) for n in names)
+    function.__signature__ = inspect.Signature([one, *rest])
+
+
 def _near(given, known):
     import difflib
 
@@ -159,7 +182,7 @@ def _lookup(module, names):
     return __getattr__
 
 
-_FAMILIES = ("reduce", "joining", "sorting", "ranking", "missing", "counting", "creation")
+_FAMILIES = ("sorting", "ranking", "missing", "counting", "creation")
 
 
 def _takes(function, *names):

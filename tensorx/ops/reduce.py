@@ -15,6 +15,7 @@ from tensorx.dtypes import dtype_from
 from tensorx.errors import DTypeError, ShapeError
 from tensorx.ops._record import record, wanted
 from tensorx.ops.movement import axes_of, axis_of
+from tensorx.spelling import refuse, shown
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "layer_norm", "log_softmax", "logsumexp", "max", "mean", "min",
@@ -41,7 +42,7 @@ def _numeric(name, x):
         raise DTypeError(f"{name}: expected a tensor, got {type(x).__name__}; use tx.asarray")
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(x, /, *rest, axis=None, dtype=None, keepdims=False, **other):
     """Sum over axes (all by default).
 
     Small integers widen to int64 or uint64 and bool to int64, floats keep their dtype; dtype converts first.
@@ -50,6 +51,8 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     >>> tx.sum(tx.asarray([200, 100], dtype=tx.uint8)).item()
     300
     """
+    if rest or other:
+        refuse(sum, rest, other)
     _numeric("sum", x)
     if dtype is not None:
         wanted = dtype_from(dtype)
@@ -58,13 +61,15 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return _reduce("sum", SUM, x, axis, keepdims)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(x, /, *rest, axis=None, dtype=None, keepdims=False, **other):
     """Product over axes (all by default); dtypes as :func:`sum`.
 
     >>> import tensorx as tx
     >>> tx.prod(tx.asarray([1.0, 2.0, 4.0])).item()
     8.0
     """
+    if rest or other:
+        refuse(prod, rest, other)
     _numeric("prod", x)
     if dtype is not None:
         wanted = dtype_from(dtype)
@@ -89,23 +94,27 @@ def _extreme(name, code, x, axis, keepdims):
     return record(name, (x,), out, axes=axes, keepdims=builtins.bool(keepdims))
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x, /, *rest, axis=None, keepdims=False, **other):
     """Largest element over axes (all by default); NaN if there is one, and a tie shares its gradient evenly.
 
     >>> import tensorx as tx
     >>> tx.max(tx.asarray([[1, 5], [3, 2]]), axis=0).tolist()
     [3, 5]
     """
+    if rest or other:
+        refuse(max, rest, other)
     return _extreme("max", MAX, x, axis, keepdims)
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x, /, *rest, axis=None, keepdims=False, **other):
     """Smallest element over axes (all by default); NaN if there is one.
 
     >>> import tensorx as tx
     >>> tx.min(tx.asarray([3.0, 1.0])).item()
     1.0
     """
+    if rest or other:
+        refuse(min, rest, other)
     return _extreme("min", MIN, x, axis, keepdims)
 
 
@@ -118,23 +127,27 @@ def _arg(name, code, x, axis, keepdims):
     return _core.reduce(code, x, axes, builtins.bool(keepdims))
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
+def argmax(x, /, *rest, axis=None, keepdims=False, **other):
     """Index of the first largest element along an axis, or in C order without one; the first NaN counts as largest.
 
     >>> import tensorx as tx
     >>> tx.argmax(tx.asarray([1.0, 3.0, 3.0])).item()
     1
     """
+    if rest or other:
+        refuse(argmax, rest, other)
     return _arg("argmax", ARGMAX, x, axis, keepdims)
 
 
-def argmin(x, /, *, axis=None, keepdims=False):
+def argmin(x, /, *rest, axis=None, keepdims=False, **other):
     """Index of the first smallest element along an axis, or in C order without one; the first NaN counts as smallest.
 
     >>> import tensorx as tx
     >>> tx.argmin(tx.asarray([[3, 1], [0, 2]]), axis=1).tolist()
     [1, 0]
     """
+    if rest or other:
+        refuse(argmin, rest, other)
     return _arg("argmin", ARGMIN, x, axis, keepdims)
 
 
@@ -144,33 +157,39 @@ def _truth(name, code, x, axis, keepdims):
     return _core.reduce(code, x if x.dtype is dtypes.bool else _core.cast(x.detach(), dtypes.bool), axes, builtins.bool(keepdims))
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x, /, *rest, axis=None, keepdims=False, **other):
     """Whether any element is true (not zero) over axes (all by default); of nothing False.
 
     >>> import tensorx as tx
     >>> tx.any(tx.asarray([0, 2])).item()
     True
     """
+    if rest or other:
+        refuse(any, rest, other)
     return _truth("any", ANY, x, axis, keepdims)
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x, /, *rest, axis=None, keepdims=False, **other):
     """Whether all elements are true (not zero) over axes (all by default); of nothing True.
 
     >>> import tensorx as tx
     >>> tx.all(tx.asarray([0, 2])).item()
     False
     """
+    if rest or other:
+        refuse(all, rest, other)
     return _truth("all", ALL, x, axis, keepdims)
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x, /, *rest, axis=None, keepdims=False, **other):
     """Number of elements that are not zero over axes (all by default), int64.
 
     >>> import tensorx as tx
     >>> tx.count_nonzero(tx.asarray([0, 2, 3])).item()
     2
     """
+    if rest or other:
+        refuse(count_nonzero, rest, other)
     _numeric("count_nonzero", x)
     axes = axes_of("count_nonzero", axis, x.ndim)
     return _core.reduce(SUM, x if x.dtype is dtypes.bool else _core.cast(x.detach(), dtypes.bool), axes, builtins.bool(keepdims))
@@ -197,13 +216,15 @@ def _back(out, dtype):
     return out if out.dtype is dtype else _core.cast(out, dtype)
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(x, /, *rest, axis=None, keepdims=False, **other):
     """Arithmetic mean over axes (all by default); of nothing NaN. Integers give float32.
 
     >>> import tensorx as tx
     >>> tx.mean(tx.asarray([1.0, 2.0, 6.0])).item()
     3.0
     """
+    if rest or other:
+        refuse(mean, rest, other)
     x, dtype = _floating("mean", x)
     axes = axes_of("mean", axis, x.ndim)
     n = _count(x, axes)
@@ -211,7 +232,7 @@ def mean(x, /, *, axis=None, keepdims=False):
     return _back(total / (float(n) if n else 0.0), dtype)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(x, /, *rest, axis=None, correction=0.0, keepdims=False, **other):
     """Variance over axes (all by default): the mean squared distance from the mean, with n - correction in the denominator.
 
     correction=0 is the array API's and NumPy's default; PyTorch's is 1. Computed in two passes. NaN where n <= correction.
@@ -220,6 +241,8 @@ def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     >>> tx.var(tx.asarray([1.0, 3.0])).item(), tx.var(tx.asarray([1.0, 3.0]), correction=1).item()
     (1.0, 2.0)
     """
+    if rest or other:
+        refuse(var, rest, other)
     x, dtype = _floating("var", x)
     axes = axes_of("var", axis, x.ndim)
     n = _count(x, axes)
@@ -236,20 +259,22 @@ def _real(dtype):
     return {"complex64": dtypes.float32, "complex128": dtypes.float64}.get(dtype.name, dtype)
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(x, /, *rest, axis=None, correction=0.0, keepdims=False, **other):
     """Standard deviation over axes: the square root of :func:`var`.
 
     >>> import tensorx as tx
     >>> tx.std(tx.asarray([1.0, 3.0])).item()
     1.0
     """
+    if rest or other:
+        refuse(std, rest, other)
     x, dtype = _floating("std", x)
     import tensorx
 
     return _back(tensorx.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims)), _real(dtype))
 
 
-def norm(x, /, *, ord=2, axis=None, keepdims=False):
+def norm(x, /, *rest, ord=2, axis=None, keepdims=False, **other):
     """Vector norm over axes (all by default): (sum |x|**ord) ** (1/ord); inf and -inf are the largest and smallest
     absolute value, 0 the number of non-zeros. The gradient of the 2-norm at 0 is 0.
 
@@ -257,6 +282,8 @@ def norm(x, /, *, ord=2, axis=None, keepdims=False):
     >>> tx.norm(tx.asarray([3.0, 4.0])).item()
     5.0
     """
+    if rest or other:
+        refuse(norm, rest, other)
     import tensorx
 
     x, dtype = _floating("norm", x)
@@ -309,33 +336,39 @@ def _soft(name, x, axis, dtype):
     return _back(record(name, (x,), out, axis=a), result)
 
 
-def softmax(x, /, *, axis=-1, dtype=None):
+def softmax(x, /, *rest, axis=-1, dtype=None, **other):
     """exp(x) / sum(exp(x)) along an axis, without overflow; a row of -inf gives NaN. float16 and bfloat16 compute in float32.
 
     >>> import tensorx as tx
     >>> tx.softmax(tx.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
+    if rest or other:
+        refuse(softmax, rest, other)
     return _soft("softmax", x, axis, dtype)
 
 
-def log_softmax(x, /, *, axis=-1, dtype=None):
+def log_softmax(x, /, *rest, axis=-1, dtype=None, **other):
     """The logarithm of :func:`softmax`, computed accurately.
 
     >>> import tensorx as tx
     >>> round(tx.log_softmax(tx.asarray([0.0, 0.0]))[0].item(), 4)
     -0.6931
     """
+    if rest or other:
+        refuse(log_softmax, rest, other)
     return _soft("log_softmax", x, axis, dtype)
 
 
-def logsumexp(x, /, *, axis=None, keepdims=False):
+def logsumexp(x, /, *rest, axis=None, keepdims=False, **other):
     """log(sum(exp(x))) over axes (all by default), without overflow; -inf for a row of -inf.
 
     >>> import tensorx as tx
     >>> round(tx.logsumexp(tx.asarray([0.0, 0.0])).item(), 4)
     0.6931
     """
+    if rest or other:
+        refuse(logsumexp, rest, other)
     import tensorx
 
     x, result = _floating("logsumexp", x)
@@ -418,3 +451,8 @@ def _normalise(name, x, normalized_shape, weight, bias, eps):
 for _name in __all__:
     _core.add_method(_name, globals()[_name])
 del _name
+
+
+for _f in (all, any, argmax, argmin, count_nonzero, log_softmax, logsumexp, max, mean, min, norm, prod, softmax, std, sum, var):
+    shown(_f)
+del _f
