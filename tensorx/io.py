@@ -31,6 +31,14 @@ class FileError(TensorxError, ValueError):
 # ---- writing -----------------------------------------------------------------------------------
 
 
+def _path(op, path):
+    """The name of a file, or an error that says that files are needed."""
+    if isinstance(path, (str, bytes, os.PathLike)):
+        return os.fspath(path)
+    order = ": the values come first, the path second" if op == "save" and isinstance(path, (dict, list, Tensor)) else ""
+    raise TypeError(f"{op}: a path is needed (str or os.PathLike), got {type(path).__name__}{order}")
+
+
 class _Replacing:
     """A file that takes the place of path when everything has been written."""
 
@@ -398,7 +406,7 @@ def save(state, path):
         at += (host.nbytes + 63) // 64 * 64
     header = json.dumps({"tree": tree, "tensors": table, "bytes": at}).encode()
     start = (len(_MAGIC) + 8 + len(header) + 63) // 64 * 64
-    with _Replacing(path) as f:
+    with _Replacing(_path("save", path)) as f:
         f.write(_MAGIC + struct.pack("<Q", len(header)) + header)
         f.write(b"\0" * (start - f.tell()))
         for host in hosts:
@@ -440,7 +448,7 @@ def load(path, device=None):
     ([1.0, 1.0], 3)
     """
     place = _device("cpu" if device is None else device)
-    with open(path, "rb") as f:
+    with open(_path("load", path), "rb") as f:
         size = os.fstat(f.fileno()).st_size
         head = f.read(len(_MAGIC) + 8)
         if len(head) < len(_MAGIC) + 8 or not head.startswith(_MAGIC):

@@ -185,7 +185,10 @@ def _function_backward(node, g):
     result = result if isinstance(result, (tuple, list)) else (result,)
     needs = ctx.needs_input_grad
     if len(result) < len(needs) or any(r is not None for r in result[len(needs) :]):
-        raise GradientError(f"{name}: backward returned {len(result)} gradients for the {len(needs)} arguments of forward ({site_text(node.site)})")
+        raise GradientError(
+            f"{name}: backward returned {len(result)} gradient{'s' if len(result) != 1 else ''} for the {len(needs)} arguments of forward "
+            f"({site_text(node.site)}): return one per argument, None for what needs none"
+        )
     return tuple(_checked(name, k, r, like) if n else None for k, (r, n, like) in enumerate(zip(result, needs, ctx._arguments)))
 
 

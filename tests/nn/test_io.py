@@ -1,5 +1,6 @@
 """Files: round trips, damaged files, no code, whole or not at all."""
 
+import io
 import json
 import os
 import pickle
@@ -223,6 +224,18 @@ def test_damaged_state(tmp_path):
     path.write_bytes(b"\x80\x04\x95")
     with pytest.raises(FileError, match="not a file that save wrote"):
         tx.load(path)
+
+
+def test_a_path_is_needed(tmp_path):
+    for wrong in (io.BytesIO(), 3):
+        with pytest.raises(TypeError, match=f"save: a path is needed .*, got {type(wrong).__name__}$"):
+            tx.save({"a": 1}, wrong)
+        with pytest.raises(TypeError, match=f"load: a path is needed .*, got {type(wrong).__name__}$"):
+            tx.load(wrong)
+    with pytest.raises(TypeError, match="got dict: the values come first, the path second"):
+        tx.save("file", {"a": tx.ones(1)})
+    tx.save({"a": 1}, tmp_path / "state")
+    assert tx.load(tmp_path / "state") == tx.load(os.fsencode(tmp_path / "state")) == {"a": 1}
 
 
 def test_a_file_of_another_kind_says_what_reads_it(tmp_path):

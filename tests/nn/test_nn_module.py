@@ -330,3 +330,8 @@ def test_sizes_of_parameters(make, shown):
         make()
     assert re.search(shown, str(caught.value))
     assert nn.Linear(np.int64(3), 0).weight.shape == (0, 3)
+
+
+def test_an_array_as_input_names_the_cure():
+    with pytest.raises(tx.DTypeError, match=r"Linear: the input must be a tensor, got ndarray; use tx\.asarray"):
+        nn.Linear(2, 2)(np.ones((1, 2), np.float32))
