@@ -118,11 +118,11 @@ cdef int node_write(tx_node *dst, tx_node *src, str op) except -1:
                 ensure(src)                  # into memory of its own, then copied
                 node_write(dst, src, op)
                 return 0
-            # readers outside the program see the old bytes
+            # readers outside the program see the old bytes; those of other places lose nothing
             t2 = False
             l = dst.st.leaves
             while l != NULL and not t2:
-                e = l.consumers
+                e = l.consumers if l.consumers != NULL and views_overlap(l, dst) else NULL
                 while e != NULL:
                     if e.owner.epoch != g_epoch and not e.owner.flags & TX_N_FAILED:
                         ensure(terminal(e.owner) if terminal(e.owner) != src else e.owner)

@@ -7,7 +7,7 @@ import operator
 from tensorx import _core
 from tensorx.dtypes import dtype_from
 from tensorx.errors import DeviceMismatchError, DTypeError, ShapeError
-from tensorx.ops._record import record
+from tensorx.ops._record import record, wanted
 from tensorx.ops.movement import axis_of
 
 __all__ = ["chunk", "concat", "concatenate", "hsplit", "hstack", "repeat", "split", "stack", "tile", "unstack", "vstack"]
@@ -38,21 +38,6 @@ def _together(op, arrays):
     return [a if a.dtype is dtype else _core.cast(a, dtype) for a in arrays], dtype
 
 
-def _join(arrays, axis, dtype):
-    """The raw concatenation: each part is computed straight into its place."""
-    shape = list(arrays[0].shape)
-    shape[axis] = sum(a.shape[axis] for a in arrays)
-    out = _core.empty(tuple(shape), dtype, arrays[0].device.number)
-    start = 0
-    for a in arrays:
-        n = a.shape[axis]
-        if a.size:
-            _core.write_value(out[(slice(None),) * axis + (slice(start, start + n),)], a.detach(), "concat")
-        start += n
-    _core.reset_version(out)
-    return out
-
-
 def concat(arrays, /, *, axis=0):
     """Tensors one after the other along an existing axis; axis=None flattens them first.
 
@@ -62,7 +47,14 @@ def concat(arrays, /, *, axis=0):
     >>> tx.concat([tx.asarray([1, 2]), tx.asarray([3])]).tolist()
     [1, 2, 3]
     """
-    arrays, dtype = _together("concat", arrays)
+    arrays = list(arrays)
+    out = _core.join(arrays, axis, False)
+    if out is not None:
+        if not wanted(arrays):
+            return out
+        axis = axis_of("concat", axis, out.ndim)
+        return record("concat", tuple(arrays), out, axis=axis, sizes=tuple(a.shape[axis] for a in arrays))
+    arrays, _ = _together("concat", arrays)
     if axis is None:
         arrays = [a.reshape((a.size,)) for a in arrays]
         axis = 0
@@ -73,7 +65,7 @@ def concat(arrays, /, *, axis=0):
     for k, a in enumerate(arrays):
         if a.ndim != ndim or a.shape[:axis] != arrays[0].shape[:axis] or a.shape[axis + 1 :] != arrays[0].shape[axis + 1 :]:
             raise ShapeError(f"concat: item {k} has shape {a.shape}, item 0 {arrays[0].shape}: they may differ only along axis {axis}")
-    out = _join(arrays, axis, dtype)
+    out = _core.join(arrays, axis, False)
     return record("concat", tuple(arrays), out, axis=axis, sizes=tuple(a.shape[axis] for a in arrays))
 
 
@@ -87,6 +79,10 @@ def stack(arrays, /, *, axis=0):
     >>> tx.stack([tx.asarray([1, 2]), tx.asarray([3, 4])], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
+    arrays = list(arrays)
+    out = None if wanted(arrays) else _core.join(arrays, axis, True)
+    if out is not None:
+        return out
     arrays, _ = _together("stack", arrays)
     for k, a in enumerate(arrays):
         if a.shape != arrays[0].shape:
