@@ -25,30 +25,39 @@ def run(script, arguments=(), out=None, limit=1_000_000, module=False, lines=12)
     status = 0
     before = tx.memory.snapshot()
     r = tx.memory.record(limit)
-    space = None
+    space: dict | None = None
+    functions: list | None = None
+    ended = None
     try:
-        with r:
-            try:
-                if module:
-                    space = runpy.run_module(script, run_name="__main__", alter_sys=True)
-                else:
-                    sys.path[0] = os.path.dirname(os.path.abspath(script))
-                    space = runpy.run_path(script, run_name="__main__")
-            except SystemExit as stop:
-                code = stop.code
-                status = code if isinstance(code, int) else 0 if code is None else 1
-                if code is not None and not isinstance(code, int):
-                    print(code, file=sys.stderr)
-            except KeyboardInterrupt:
-                status = 130
-                print("interrupted: the report is about what ran until then", file=sys.stderr)
-            except BaseException:
-                status = 1
-                _print_error()
+        r.__enter__()
+        try:
+            if module:
+                space = runpy.run_module(script, run_name="__main__", alter_sys=True)
+            else:
+                sys.path[0] = os.path.dirname(os.path.abspath(script))
+                space = runpy.run_path(script, run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code
+            status = code if isinstance(code, int) else 0 if code is None else 1
+            if code is not None and not isinstance(code, int):
+                print(code, file=sys.stderr)
+        except KeyboardInterrupt as error:
+            status, ended = 130, KeyboardInterrupt
+            space, functions = _at_error(error.__traceback__)
+            print("interrupted: the report is about what ran until then", file=sys.stderr)
+        except BaseException as error:
+            status, ended = 1, type(error)
+            _print_error()
+            space, functions = _at_error(error.__traceback__)
+        try:
+            r.__exit__(ended, None, None)  # after an error what is pending stays so: there may be no memory for it
+        except MemoryError:
+            status = 1
+            _print_error()
     finally:
         sys.argv, sys.path[:] = old_argv, old_path
     text = r.report(limit=lines)
-    held = _still_held(before, space)
+    held = _still_held(before, space, functions)
     if held:
         text += "\n\n" + held
     page = os.path.join(folder, name + ".memory.html")
@@ -61,29 +70,53 @@ def run(script, arguments=(), out=None, limit=1_000_000, module=False, lines=12)
     return status
 
 
-def _still_held(before, space):
-    """What the script's globals hold at its end, by name."""
+def _at_error(trace):
+    """The globals of the script and the locals of its functions, as they were when it ended: (dict, [(function, dict)])."""
+    space, functions = None, []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "<module>" and not _is_own(code):
+            space = dict(trace.tb_frame.f_globals)
+        elif space is not None and not code.co_filename.startswith(os.path.dirname(os.path.abspath(__file__)) + os.sep):
+            functions.append((code, dict(trace.tb_frame.f_locals)))
+        trace = trace.tb_next
+    return space, functions
+
+
+def _still_held(before, space, functions):
+    """What the script's globals hold at its end, by name; and after an error what the locals of its functions held."""
     from tensorx.recording import Leaks, leaks
 
     if not space:
         return ""
-    main = type(sys)("script")
-    main.__dict__.update({k: v for k, v in space.items() if not k.startswith("__") or k == "__file__"})
-    sys.modules["script"] = main
+    scopes = [("script", {k: v for k, v in space.items() if not k.startswith("__") or k == "__file__"})]
+    scopes += [(f"{code.co_name} (line {code.co_firstlineno})", {**names, "__file__": code.co_filename}) for code, names in functions or ()]
+    for name, names in scopes:
+        sys.modules[name] = type(sys)(name)
+        sys.modules[name].__dict__.update(names)
+    names = None
     try:
         found = leaks(before)
     finally:
-        del sys.modules["script"]
+        for name, _ in scopes:
+            del sys.modules[name]
     for leak in found:
+        for name, _ in scopes[1:]:
+            if leak.name.endswith(f" of {name}"):
+                leak.name, leak.where = leak.name.replace("global", "local", 1), None
         leak.name = leak.name.replace(" of script", "")
-    found = Leaks(i for i in found if i.name.startswith("global"))
-    return "at the end of the script, " + str(found) if found else ""
+    found = Leaks(i for i in found if i.name.startswith(("global", "local")))
+    when = "at the end of the script" if functions is None else "when the script was ended by an error"
+    return f"{when}, {found}" if found else ""
+
+
+def _is_own(code):
+    return code.co_filename in (os.path.abspath(__file__), runpy.__file__) or code.co_filename.startswith("<frozen")
 
 
 def _print_error():
     """The traceback without the frames of the runner."""
     kind, error, trace = sys.exc_info()
-    own = (os.path.abspath(__file__), runpy.__file__)
-    while trace is not None and (trace.tb_frame.f_code.co_filename in own or trace.tb_frame.f_code.co_filename.startswith("<frozen")):
+    while trace is not None and _is_own(trace.tb_frame.f_code):
         trace = trace.tb_next
     traceback.print_exception(kind, error, trace)

@@ -139,6 +139,42 @@ def test_the_command_finds_the_leak(tmp_path):
     assert "losses" in (tmp_path / "out" / "leaky.memory.txt").read_text()
 
 
+def test_a_script_that_runs_out_of_memory_says_what_was_alive(tmp_path):
+    source = """\
+import sys
+import tensorx as tx
+
+cache = []
+
+
+def layer(x):
+    big = x * 2.0
+    tx.eval(big)
+    cache.append(big)
+    return big + 1.0
+
+
+def main():
+    y = tx.ones(1 << 14)
+    for _ in range(50):
+        layer(y)
+
+
+if sys.argv[1:]:
+    kept = tx.ones(1 << 14)
+    raise KeyboardInterrupt
+tx.memory.set_limit(10 << 16)
+main()
+"""
+    done = run_memory(tmp_path, source)
+    assert done.returncode == 1 and "OutOfMemoryError" in done.stderr
+    assert "when the script was ended by an error, alive now and not before: 640.0 KiB in 10 storages" in done.stdout
+    assert re.search(r"held by global 'cache' \(.*leaky\.py:4\), a list of 9\n.*\n    \d x made by multiply at .*leaky\.py:8", done.stdout)
+    assert "64.0 KiB in 1 storage: held by local 'y' of main (line 14), a tensor of shape (16384,)" in done.stdout
+    done = run_memory(tmp_path, source, "stop")
+    assert done.returncode == 130 and re.search(r"ended by an error, alive .*\n64\.0 KiB in 1 storage: held by global 'kept'", done.stdout)
+
+
 def test_the_command_passes_on_arguments_errors_and_status(tmp_path):
     done = run_memory(tmp_path, "import sys, tensorx as tx\nx = tx.ones(5)\nprint(sys.argv[1:], __name__)\nsys.exit(3)\n", "--flag", "b")
     assert done.returncode == 3 and "['--flag', 'b'] __main__" in done.stdout and "1 allocations, 20 B" in done.stdout
