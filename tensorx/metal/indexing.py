@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,17 +37,17 @@ class Status:
     def slot(self, error: Exception | Errors) -> int:
         """A word for one dispatch; whoever filled the ring waits for the oldest. Several errors: one for each bit."""
         errors = (error,) if isinstance(error, Exception) else error
-        with self._lock:
-            full = len(self._messages) == self.SLOTS
-        if full:
+        while True:
+            with self._lock:
+                if len(self._messages) < self.SLOTS:
+                    while self._next in self._messages:
+                        self._next = (self._next + 1) % self.SLOTS
+                    slot, self._next = self._next, (self._next + 1) % self.SLOTS
+                    self._messages[slot] = (0, errors)
+                    return slot
             self.inst.synchronize()
             self.check()
-        with self._lock:
-            while self._next in self._messages:
-                self._next = (self._next + 1) % self.SLOTS
-            slot, self._next = self._next, (self._next + 1) % self.SLOTS
-            self._messages[slot] = (0, errors)
-        return slot
+            time.sleep(0)  # words of other threads, which are just being encoded
 
     def binding(self, slot: int) -> Binding:
         """The word as an argument."""

@@ -519,3 +519,29 @@ def test_threads_that_write_each_others_masks(device, rng):
     for t in crew:
         t.join(20)
     assert not any(t.is_alive() for t in crew)
+
+
+@pytest.mark.metal
+def test_threads_that_fill_the_ring_of_status_words_wait_for_each_other(metal, monkeypatch):
+    monkeypatch.setattr("tensorx.metal.indexing.Status.SLOTS", 2)
+    x = tx.asarray(np.arange(100, dtype=np.float32), device="metal")
+    index = tx.asarray([3, 97, 5], device="metal")
+    tx.eval(x, index)
+    wrong, gate = [], threading.Barrier(8)
+
+    def work():
+        gate.wait()
+        for _ in range(20):
+            if tx.take(x, index, axis=0).tolist() != [3.0, 97.0, 5.0]:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not wrong and not any(t.is_alive() for t in threads)
+    bad = [tx.take(x, tx.asarray([n], device="metal"), axis=0) for n in (1, 2, 3)]
+    with pytest.raises(IndexError):
+        tx.take(x, tx.asarray([500], device="metal"), axis=0).tolist()
+    assert [b.tolist() for b in bad] == [[1.0], [2.0], [3.0]]
