@@ -24,10 +24,15 @@ def axis_of(op, axis, ndim):
     return a + ndim if a < 0 else a
 
 
+EVERY_AXIS = tuple(tuple(range(n)) for n in range(65))  # of n axes
+
+
 def axes_of(op, axes, ndim):
     """A tuple of distinct non-negative axes; None stands for all."""
     if axes is None:
-        return tuple(range(ndim))
+        return EVERY_AXIS[ndim]
+    if type(axes) is int and -ndim <= axes < ndim:
+        return (axes if axes >= 0 else axes + ndim,)
     if not isinstance(axes, (tuple, list)):
         axes = (axes,)
     out = tuple(axis_of(op, a, ndim) for a in axes)

@@ -25,12 +25,9 @@ __all__ = [
 SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, SUMSQ, SUMABS = range(10)
 
 
-_EVERY = tuple(tuple(range(n)) for n in range(65))  # all axes of n
-
-
 def _reduce(name, code, x, axis, keepdims, **saved):
-    keepdims = True if keepdims else False  # noqa: SIM210: half the time of bool()
-    axes = _EVERY[x.ndim] if axis is None else axes_of(name, axis, x.ndim)
+    keepdims = True if keepdims else False  # half the time of bool()
+    axes = axes_of(name, axis, x.ndim)
     out = _core.reduce(code, x, axes, keepdims)
     if wanted((x,)):
         return record(name, (x,), out, axes=axes, keepdims=keepdims, **saved)
@@ -87,11 +84,15 @@ def _needs_elements(name, x, axes):
 def _extreme(name, code, x, axis, keepdims):
     _numeric(name, x)
     axes = axes_of(name, axis, x.ndim)
-    _needs_elements(name, x, axes)
+    if not x.size:
+        _needs_elements(name, x, axes)
     if x.dtype.kind == "c":
         raise DTypeError(f"{name}: complex numbers have no order")
-    out = _core.reduce(code, x, axes, builtins.bool(keepdims))
-    return record(name, (x,), out, axes=axes, keepdims=builtins.bool(keepdims))
+    keepdims = True if keepdims else False
+    out = _core.reduce(code, x, axes, keepdims)
+    if wanted((x,)):
+        return record(name, (x,), out, axes=axes, keepdims=keepdims)
+    return out
 
 
 def max(x, /, *rest, axis=None, keepdims=False, **other):
