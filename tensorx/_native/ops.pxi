@@ -174,7 +174,8 @@ cdef object not_a_tensor(str op, object o):
     if is_ndarray(o):
         return DTypeError(f"{op}: got a NumPy array beside a tensor; the two are not mixed silently: "
                           "use tx.asarray(array) (a copy) or tx.from_numpy(array) (shared memory), or .numpy() on the tensor")
-    return DTypeError(f"{op}: expected a tensor or a Python number, got {type(o).__name__}")
+    cure = "; use tx.asarray" if isinstance(o, (list, tuple)) else ""
+    return DTypeError(f"{op}: expected a tensor or a Python number, got {type(o).__name__}{cure}")
 
 
 cdef bint is_ndarray(object o):

@@ -540,11 +540,11 @@ cdef object binop(int op, object a, object b):
                     record_ew(op, 2, args, r)
                 return r
     if not isinstance(a, Tensor) and scalar_kind(a) == 0:
-        if is_ndarray(a):
+        if is_ndarray(a) or compares_silently(op, a):
             raise not_a_tensor(OP_NAMES[op], a)
         return NotImplemented
     if not isinstance(b, Tensor) and scalar_kind(b) == 0:
-        if is_ndarray(b):
+        if is_ndarray(b) or compares_silently(op, b):
             raise not_a_tensor(OP_NAMES[op], b)
         return NotImplemented
     args[0] = <PyObject *>a
@@ -554,6 +554,11 @@ cdef object binop(int op, object a, object b):
     if rg and grad_on():
         record_ew(op, 2, args, r)
     return r
+
+
+cdef inline bint compares_silently(int op, object o):
+    """Whether == or != would be one False or True where values are meant."""
+    return (op == OP_EQ or op == OP_NE) and isinstance(o, (list, tuple))
 
 
 cdef object unop(int op, Tensor a):

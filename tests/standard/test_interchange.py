@@ -255,6 +255,9 @@ def test_wrong_kinds_are_errors():
             call()
     assert (f + 1).dtype is tx.float32 and (f + 1j).dtype is tx.complex64 and (c + 2.5).dtype is tx.complex64 and (b & True).dtype is tx.bool
     assert (tx.ones(2, dtype=tx.float64) + 1j).dtype is tx.complex128
+    for compare in (lambda: f == [1, 2], lambda: f != (1, 2), lambda: [1, 2] == f):
+        with pytest.raises(tx.DTypeError, match=r"equal: expected a tensor or a Python number, got (list|tuple); use tx.asarray"):
+            compare()
     assert not (f == None) and (f != None)  # noqa: E711 - no number: identity decides, as for any object
 
 
