@@ -85,13 +85,19 @@ def _sampled_out(item):
     return not keep(*(item.callspec.params[name] for name in keep.__code__.co_varnames[: keep.__code__.co_argcount]))
 
 
+def _of_the_cpu(item):
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("device") == "metal" and item.get_closest_marker("cpu_fact") is not None
+
+
 def pytest_collection_modifyitems(config, items):
     """Marks what one mode shows for all; tests marked `metal` but not written over `device` need the device, too."""
-    if not config.getoption("--all-metal"):
-        left = [item for item in items if _sampled_out(item)]
-        if left:
-            config.hook.pytest_deselected(items=left)
-            items[:] = [item for item in items if not _sampled_out(item)]
+    sampled = not config.getoption("--all-metal")
+    left = [item for item in items if _of_the_cpu(item) or sampled and _sampled_out(item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
     for item in items:
         if item.nodeid.startswith(ONCE):
             item.add_marker("once")

@@ -154,7 +154,7 @@ def test_smx_1_a_row_of_minus_infinity(device, n):
     assert tx.logsumexp(x, axis=1).tolist() == [-inf, -inf]
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_big_3_sizes_beyond_32_bits():
     x = tx.broadcast_to(tx.ones(1, dtype="int8"), (65536, 65536))
     assert x.size == 4294967296
@@ -267,7 +267,7 @@ def test_pin_1_nothing_keeps_a_dropped_tensor():
     assert _core.storage_count() == before
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_meta_1_strides_of_axes_of_length_one():
     x = tx.arange(77).reshape(1, 77)
     assert np.from_dlpack(x).strides == (77 * 8, 8)
@@ -279,7 +279,7 @@ def test_meta_4_bfloat16_has_no_buffer_format():
         memoryview(tx.ones(5, dtype="bfloat16"))
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 @pytest.mark.parametrize("versioned", [True, False])
 def test_life_1_capsules_in_every_order(versioned):
     gc.collect()
@@ -302,7 +302,7 @@ def test_life_1_capsules_in_every_order(versioned):
     assert _core.storage_count() == before
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_life_a_capsule_is_consumed_once():
     c = tx.ones(2).__dlpack__()
     _core.dlpack_import(c)

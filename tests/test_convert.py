@@ -59,7 +59,7 @@ def test_foreign_dtypes_are_refused():
         tx.from_numpy(odd)
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_asarray_copies_and_shares_as_asked():
     a = np.arange(4.0)
     t = tx.asarray(a, copy=False)
@@ -139,7 +139,7 @@ def test_dlpack_with_numpy_both_ways():
         tx.from_dlpack([1])
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_dlpack_with_torch():
     torch = pytest.importorskip("torch")
     for dtype in ("float32", "float16", "bfloat16", "int64", "bool", "complex64"):
@@ -177,7 +177,7 @@ def test_identity_hash():
     assert len({a, b, a}) == 2
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 def test_repr_is_readable():
     assert repr(tx.asarray([1.0, 2.5])) == "tensor([1. , 2.5])"
     assert "dtype=float64" in repr(tx.ones(2, dtype="float64"))

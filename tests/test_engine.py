@@ -466,7 +466,7 @@ def test_modes_are_context_local():
     assert _core.is_pending(fresh() + 1.0)
 
 
-@cpu_alone  # a kernel has bits of its own, and needs memory for them
+@pytest.mark.cpu_fact  # a kernel has bits of its own, and needs memory for them
 def test_item_of_a_pending_value_needs_no_memory_and_changes_nothing(rng):
     with tx.deferred(True):
         a, b = tx.tensor([1.5]), tx.tensor([[2.25]])

@@ -259,7 +259,7 @@ def test_bad_indices_say_what_is_wrong_and_change_nothing(index, words):
         x[tx.ones(2)]
 
 
-@cpu_alone  # a GPU tells of it at the next wait, see tests/metal/test_picking.py
+@pytest.mark.cpu_fact  # a GPU tells of it at the next wait, see tests/metal/test_picking.py
 def test_a_bad_index_anywhere_writes_nothing():
     for n in (10, 70000):
         x = tx.zeros(n)

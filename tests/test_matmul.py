@@ -46,7 +46,7 @@ def test_values(device, dtype, rng):
             np.testing.assert_array_equal(value, want)
 
 
-@cpu_alone
+@pytest.mark.cpu_fact
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16", "complex64"])
 def test_layout_and_position_do_not_change_bits(dtype, rng):
     a = tx.asarray(draw(rng, (65, 130), "float32")).astype(dtype)
