@@ -859,3 +859,23 @@ def test_anomaly_names_the_line(device):
     with autograd.detect_anomaly(), pytest.raises(tx.GradientError, match=r"multiply \(called at .*test_autograd.py:\d+\) gave NaN"):
         z.sum().backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
+def test_gradients_of_a_division_by_the_number_zero(device, zero):
+    """Python raises for 1 / 0 where tensors give inf: the number gives what a tensor of zeros gives."""
+    x, y = tensor([1.0, -2.0, 0.0], device, True), tensor([1.0, -2.0, 0.0], device, True)
+    (x / zero).sum().backward()
+    (y / tx.full((3,), zero, dtype=tx.float32, device=device)).sum().backward()
+    assert x.grad.tolist() == y.grad.tolist() and abs(x.grad[0].item()) == float("inf")
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_gradients_of_the_mean_of_nothing(device, shape):
+    x = tensor(np.zeros(shape), device, True)
+    y = x.mean()
+    y.backward()
+    assert np.isnan(y.item()) and x.grad.shape == shape
+    logits, nothing = tensor(np.zeros((0, 4)), device, True), tx.zeros(0, dtype=tx.int64, device=device)
+    tx.nn.functional.cross_entropy(logits, nothing).backward()
+    assert logits.grad.shape == (0, 4)

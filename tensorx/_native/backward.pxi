@@ -313,7 +313,11 @@ cdef object run_ew(Node n, Tensor g, bint create):
             if create:
                 give_history(t, n)
             values.append(t)
-        r = p.fn(*values)
+        try:
+            r = p.fn(*values)
+        except (ZeroDivisionError, OverflowError):
+            # Python's own arithmetic on numbers alone, as 1 / y for x / 0.0: computed again as tensors compute it
+            r = p.fn(*[v if isinstance(v, Tensor) else full_like_scalar((), v, g.dtype, g.n.device) for v in values])
     if n.likes is not None or p.code == RUN_FUNCTION:
         return fitted(n, g, r)
     return r

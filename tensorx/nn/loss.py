@@ -142,11 +142,11 @@ _core.rules["class_loss"] = (_class_loss_prepare, _class_loss_backward)
 def _index(op, classes, target, ignore_index):
     """(class numbers that are in range, mask of those that count or None)."""
     raw = target.detach()
+    raw = raw if raw.dtype is tx.int64 else raw.astype(tx.int64)  # ignore_index may lie outside of the target's own dtype
     kept = None
     if raw.size and raw.device.type != "cpu":
         # nothing is read here, which would wait: a number out of range is found by the pick below, and told at the next wait
         kept = raw != ignore_index
-        raw = raw if raw.dtype is tx.int64 else raw.astype(tx.int64)
         raw = tx.where(kept, tx.where(raw < 0, classes, raw), 0)
     elif raw.size:
         low, high = int(raw.min()), int(raw.max())
@@ -156,7 +156,7 @@ def _index(op, classes, target, ignore_index):
             low, high = int(raw.min()), int(raw.max())
             if low < 0 or high >= classes:
                 raise IndexError(f"{op}: class number {low if low < 0 else high} is out of range for {classes} classes")
-    return raw if raw.dtype is tx.int64 else raw.astype(tx.int64), kept
+    return raw, kept
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):

@@ -124,3 +124,18 @@ def test_the_kernel_reads_no_class_that_is_none(gpu, bad):
         with pytest.raises(IndexError, match="bad class"):
             status.check()
     assert not status.pending()
+
+
+@pytest.mark.parametrize("ignored", [-100, 300, 1])
+def test_targets_of_small_unsigned_integers(device, ignored):
+    """ignore_index need not be a value of the target's dtype."""
+    x = np.random.default_rng(8).normal(size=(4, 5)).astype(np.float32)
+    target = np.array([0, 1, 4, 1], np.uint8)
+    kept = target != ignored
+    losses = reference(x, target, np.zeros(4))[0]
+    with tx.device(device):
+        t = tx.asarray(target)
+        assert np.isclose(F.cross_entropy(tx.asarray(x), t, ignore_index=ignored).item(), losses[kept].mean())
+        assert np.isclose(F.nll_loss(tx.log_softmax(tx.asarray(x), axis=1), t, ignore_index=ignored).item(), losses[kept].mean())
+        with pytest.raises(IndexError, match="out of range for 5 classes"):
+            F.cross_entropy(tx.asarray(x), tx.asarray(np.array([0, 1, 5, 1], np.uint8)), ignore_index=ignored).item()
