@@ -267,7 +267,7 @@ def _fill(op, kind, x, generator, **how):
 
 
 def _new(op, kind, shape, dtype, device, generator, **how):
-    x = _fill(op, kind, _core.empty(shape, dtype, device.number), generator, **how)
+    x = _fill(op, kind, _core.empty(shape, dtype, device.number, False, op), generator, **how)
     _core.reset_version(x)
     return x
 

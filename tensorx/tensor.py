@@ -175,7 +175,7 @@ def contiguous(self, *, copy=False):
     """The tensor in C order: itself where it is already, else a copy."""
     if _core.is_c_contiguous(self):
         return self.copy() if copy else self
-    out = _core.empty(self.shape, self.dtype, self.device.number)
+    out = _core.empty(self.shape, self.dtype, self.device.number, False, "contiguous")
     if self.requires_grad:
         return _core.reshape_view(_core.reshape_view(self, (self.size,)), self.shape)
     _core.write_value(out, self, "contiguous")

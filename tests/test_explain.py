@@ -497,3 +497,11 @@ def test_articles():
     optimizer = AdamLike()
     optimizer.state = tx.ones(5)
     assert "an AdamLike" in str(tx.memory.leaks(before))
+
+
+def test_blocks_have_the_name_of_the_function_that_was_called():
+    with tx.memory.record() as r:
+        kept = [tx.random.normal(shape=(9,)), tx.softmax(tx.zeros((3, 3)), axis=1), tx.asarray([1.0, 2.0]), tx.ones((4, 4)).T.contiguous()]
+    names = {b.op for b in r.blocks}
+    assert {"normal", "softmax", "zeros", "ones", "asarray", "contiguous"} <= names and not names & {"empty", "row op"}, names
+    del kept

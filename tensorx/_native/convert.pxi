@@ -216,30 +216,30 @@ cdef void object_release(void *ctx) noexcept nogil:
         Py_DECREF(<object>ctx)
 
 
-def empty(tuple shape, DType dtype, int device=0, bint for_host=False):
-    """A new C-ordered tensor with undefined values. for_host: the host writes it first."""
+def empty(tuple shape, DType dtype, int device=0, bint for_host=False, str op="empty"):
+    """A new C-ordered tensor with undefined values, made for op. for_host: the host writes it first."""
     global g_for_host
     cdef int64_t s[64]
     cdef int i, nd = len(shape)
     if nd > TX_MAXDIM:
-        raise ShapeError(f"empty: {nd} axes are more than {TX_MAXDIM}")
+        raise ShapeError(f"{op}: {nd} axes are more than {TX_MAXDIM}")
     for i in range(nd):
         v = shape[i]
         if v < 0:
-            raise ShapeError(f"empty: sizes must not be negative, got {shape}")
+            raise ShapeError(f"{op}: sizes must not be negative, got {shape}")
         if v > 0x3fffffffffffffff:
-            raise OutOfMemoryError(f"empty: shape {shape} has more bytes than an address can count")
+            raise OutOfMemoryError(f"{op}: shape {shape} has more bytes than an address can count")
         s[i] = v
     g_for_host = for_host
     try:
-        return wrap(leaf_empty(device, dtype.code, nd, s, "empty"))
+        return wrap(leaf_empty(device, dtype.code, nd, s, op))
     finally:
         g_for_host = False
 
 
 def full_like_scalar(tuple shape, value, DType dtype, int device=0):
     """A new tensor filled with a Python number."""
-    cdef Tensor t = empty(shape, dtype, device)
+    cdef Tensor t = empty(shape, dtype, device, False, "full")
     if t.n.numel:
         if value == 0 and device == 0 and not (isinstance(value, float) and str(value)[0] == "-"):
             memset(t.n.st.ptr, 0, t.n.st.nbytes)

@@ -413,7 +413,7 @@ cdef Tensor device_row_op(int kind, Tensor x, object weight, object bias, double
             n = x.n
         out = wrap(leaf_empty(n.device, n.dtype, n.ndim - 1, n.shape, "logsumexp"))
     else:
-        out = wrap(leaf_empty(n.device, n.dtype, n.ndim, n.shape, "row op"))
+        out = wrap(leaf_empty(n.device, n.dtype, n.ndim, n.shape, ROW_NAMES[kind]))
         # pending values are computed into the result, and normalised there
         if n.kind == TX_MOVE or n.kind == TX_ASSIGN:
             ensure(n)

@@ -22,6 +22,7 @@ cdef extern from "rows.h" nogil:
 ROW_CODES = {"softmax": TX_ROW_SOFTMAX, "log_softmax": TX_ROW_LOG_SOFTMAX, "logsumexp": TX_ROW_LOGSUMEXP,
              "layer_norm": TX_ROW_LAYER_NORM, "rms_norm": TX_ROW_RMS_NORM,
              "softmax_backward": TX_ROW_SOFTMAX_BACKWARD, "log_softmax_backward": TX_ROW_LOG_SOFTMAX_BACKWARD}
+cdef dict ROW_NAMES = {code: name for name, code in ROW_CODES.items()}
 
 
 cdef char *leaf_bytes(object t) except? NULL:
@@ -55,7 +56,7 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
         if done is not None:
             return done
         ensure(src)
-        g_backends[src.device].on_host("row op")
+        g_backends[src.device].on_host(ROW_NAMES[kind])
     for d in range(nd):
         shape[d] = src.shape[d]
     if kind == TX_ROW_LOGSUMEXP:
@@ -77,7 +78,7 @@ def row_op(int kind, Tensor x, weight=None, bias=None, double eps=0.0, mean=None
     if kind == TX_ROW_LOGSUMEXP:
         out = leaf_empty(src.device, src.dtype, nd - 1, shape, "logsumexp")
     else:
-        out = leaf_empty(src.device, src.dtype, nd, shape, "row op")
+        out = leaf_empty(src.device, src.dtype, nd, shape, ROW_NAMES[kind])
     if src.numel == 0:
         return wrap(out)
     try:

@@ -43,7 +43,7 @@ def _weights(q, k, mask, scale):
 def _place(q, width):
     """Room for a result whose heads lie side by side, so that merging them moves nothing."""
     b, h, n, _ = q.shape
-    return _core.permute_view(_core.empty((b, n, h, width), q.dtype, q.device.number), (0, 2, 1, 3))
+    return _core.permute_view(_core.empty((b, n, h, width), q.dtype, q.device.number, False, "attention"), (0, 2, 1, 3))
 
 
 def _streams(p, chunks, generator):
@@ -113,7 +113,7 @@ def _composed_backward(g, q, k, v, mask, scale, p, generator):
 
 def _whole_mask(q, k, p, generator):
     """The dropout factors that the chunks used, side by side."""
-    out = _core.empty((*q.shape[:3], k.shape[2]), q.dtype, q.device.number)
+    out = _core.empty((*q.shape[:3], k.shape[2]), q.dtype, q.device.number, False, "attention")
     chunks = list(_chunks(q, k))
     for (b, h, m), g in zip(chunks, _streams(p, chunks, generator)):
         out[b, h, m] = _mask((b.stop - b.start, h.stop - h.start, m.stop - m.start, k.shape[2]), p, q, g)

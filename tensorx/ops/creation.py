@@ -39,10 +39,7 @@ def check_shape(op, shape):
 
 
 def _new(op, shape, dtype, device):
-    try:
-        return _core.empty(shape, dtype, _number(device))
-    except (ShapeError, OutOfMemoryError) as error:
-        raise type(error)(str(error).replace("empty:", f"{op}:", 1)) from None
+    return _core.empty(shape, dtype, _number(device), False, op)
 
 
 def _number(device):
@@ -68,7 +65,7 @@ def _from_array(array, dtype, device, copy):
         return share_array(array)
     if device.number and own.name in ("float64", "complex128"):
         return transfer.to_device(_from_array(array, target, _device("cpu"), True), device)
-    out = _core.empty(array.shape, own, device.number, True)
+    out = _core.empty(array.shape, own, device.number, True, "asarray")
     if array.size:
         np.copyto(np.asarray(memoryview(out)), array)
     return out if target is own else _core.cast(out, target)

@@ -437,8 +437,8 @@ def _normalise(name, x, normalized_shape, weight, bias, eps):
     tracked = full.requires_grad or builtins.any(p is not None and p.requires_grad for p in (weight, bias))
     mean = rstd = None
     if tracked:
-        rstd = _core.empty((rows,), full.dtype, full.device.number)
-        mean = _core.empty((rows,), full.dtype, full.device.number) if name == "layer_norm" else None
+        rstd = _core.empty((rows,), full.dtype, full.device.number, False, name)
+        mean = _core.empty((rows,), full.dtype, full.device.number, False, name) if name == "layer_norm" else None
     if name == "layer_norm":
         out = _core.row_op(_core.ROW_CODES[name], flat, w, b, float(eps), mean, rstd)
     else:
