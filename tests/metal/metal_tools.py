@@ -1,9 +1,10 @@
-"""What the tests of the Metal layer share: NumPy in and out of an instance, half formats, the stand-in's knobs."""
+"""What the tests of the Metal layer share: NumPy in and out of an instance, counters, half formats, the stand-in's knobs."""
 
 import ctypes
 
 import numpy as np
 
+import tensorx as tx
 from tensorx.metal.launch import Array, dense
 
 # What NumPy has no dtype for travels as uint16.
@@ -30,6 +31,21 @@ def flush(x):
     if x.dtype != np.float32:
         return x
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
+
+
+class counted:
+    """What a block adds to the counters of the queue."""
+
+    def __enter__(self):
+        tx.eval()
+        self.before = tx.metal.stats()
+        return self
+
+    def __exit__(self, *exc):
+        after = tx.metal.stats()
+        for name in ("command_buffers", "dispatches", "waits", "compiled"):
+            setattr(self, name, after[name] - self.before[name])
+        self.host_ops = sum(after["host_ops"].values()) - sum(self.before["host_ops"].values())
 
 
 class Gpu:

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from metal_tools import counted
 
 import tensorx as tx
 from tensorx.metal import pooling
@@ -221,21 +222,6 @@ def test_unpooling_puts_values_back(on_device):
 
 
 # ---- metal alone ---------------------------------------------------------------------------------------
-
-
-class counted:
-    """What a block adds to the counters of the queue."""
-
-    def __enter__(self):
-        tx.eval()
-        self.before = tx.metal.stats()
-        return self
-
-    def __exit__(self, *exc):
-        after = tx.metal.stats()
-        for name in ("command_buffers", "dispatches", "waits", "compiled"):
-            setattr(self, name, after[name] - self.before[name])
-        self.host_ops = sum(after["host_ops"].values()) - sum(self.before["host_ops"].values())
 
 
 @pytest.mark.metal

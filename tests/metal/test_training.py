@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from metal_tools import counted
 
 import tensorx as tx
 
@@ -17,20 +18,6 @@ def needs_metal(metal):
     """Without a bridge there is nothing to show."""
     with tx.deferred(True), tx.device("metal"):
         yield
-
-
-class counted:
-    """What a block adds to the counters of the queue."""
-
-    def __enter__(self):
-        tx.eval()
-        self.before = tx.metal.stats()
-        return self
-
-    def __exit__(self, *exc):
-        after = tx.metal.stats()
-        for name in ("command_buffers", "dispatches", "waits", "compiled"):
-            setattr(self, name, after[name] - self.before[name])
 
 
 class Digits:
