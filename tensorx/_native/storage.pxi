@@ -54,10 +54,14 @@ cdef void storage_destroy(tx_storage *s) noexcept:
         g_kept -= <int64_t>s.nbytes
     if s.flags & TX_ST_BORROWED:
         if s.handle != NULL:
+            held = g_backends[s.device]
             try:
-                g_backends[s.device].free(<uintptr_t>s.handle, s.nbytes)
+                # C functions alone: Ctrl-C, which any Python function may raise, neither gets lost here nor leaves the buffer behind
+                held._live -= s.nbytes
+                held.release(<uintptr_t>s.handle)
             except BaseException as e:       # a release never fails
                 sys_unraisable(e, "releasing a device buffer")
+            held = None
     elif s.flags & TX_ST_FOREIGN:
         if s.release != NULL:
             s.release(s.ctx)
@@ -113,7 +117,8 @@ cdef tx_storage *storage_try(int device, size_t nbytes) except? NULL:
             return NULL
         s = storage_struct()
         if s == NULL:
-            g_backends[device].free(got[0], nbytes)
+            g_backends[device]._live -= nbytes
+            g_backends[device].release(got[0])
             return NULL
         tx_count_thread(nbytes)
         s.flags = TX_ST_BORROWED

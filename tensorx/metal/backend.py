@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tensorx import _core
@@ -47,6 +48,7 @@ class Backend:
         self._status: indexing.Status | None = None
         self._lock = threading.Lock()
         self._limit: int | None = None
+        self.release: Callable[[int], None]  # gives the memory of a handle back: the C function itself, which never blocks
         self._live = self._peak = self._requested = self._allocations = 0
 
     @property
@@ -57,7 +59,9 @@ class Backend:
             with self._lock:
                 inst = self._inst
                 if inst is None:
-                    inst = self._inst = Instance(self.info.ordinal, name=self.name)
+                    inst = Instance(self.info.ordinal, name=self.name)
+                    self.release = inst.bridge.txm_release
+                    self._inst = inst
         return inst
 
     @property
@@ -79,11 +83,6 @@ class Backend:
             if self._live > self._peak:
                 self._peak = self._live
         return got
-
-    def free(self, handle: int, nbytes: int) -> None:
-        """Gives memory back; never blocks."""
-        self._live -= nbytes
-        self.inst.release(handle)
 
     def empty_cache(self) -> None:
         """Returns pooled memory to the system, once the GPU has finished with it."""
@@ -160,11 +159,15 @@ class Backend:
         with self._lock:
             if self._status is None:
                 self._status = indexing.Status(inst)
-            return self._status
+        if inst.failed:
+            self._status.mend()
+        return self._status
 
     def told(self) -> None:
         """After a wait: raises what kernels have found in the values."""
         if self._status is not None and self._status.pending():
+            if self._status.inst.failed:
+                self._status.mend()
             self._status.check()
 
     def on_host(self, op: str) -> None:

@@ -231,6 +231,7 @@ class Instance:
         self.bridge = load()
         self.ordinal = ordinal
         self.name = name or f"metal:{ordinal}"
+        self.failed = False  # a command buffer failed, and may have spoiled what outlives an op
         self.synchronous = os.environ.get("TENSORX_METAL_SYNC", "0") not in ("", "0")
         struct = OptionsStruct()
         for field in [entry[0] for entry in OptionsStruct._fields_[:-1]]:
@@ -258,6 +259,8 @@ class Instance:
         return f"<Instance {self.name}>"
 
     def _error(self, err: ErrorStruct) -> Exception:
+        if err.stamp:
+            self.failed = True
         return error_from(err, self.name, self.synchronous)
 
     def _sliced(self, call: Callable[[int, ErrorStruct], int], timeout: float | None = None) -> bool:
@@ -314,9 +317,14 @@ class Instance:
         """(handle, host address), or None where memory is short: for owners who keep handles themselves
         and give them back with ``release``."""
         handle, s, err = c_void_p(), BufferStruct(), ErrorStruct()
-        code = self.bridge.txm_alloc(self.handle, nbytes, ALLOC_HOST if host else 0, handle, s, err)
-        if code == OK:
-            return handle.value or 0, s.contents
+        try:
+            code = self.bridge.txm_alloc(self.handle, nbytes, ALLOC_HOST if host else 0, handle, s, err)
+            if code == OK:
+                return handle.value or 0, s.contents
+        except BaseException:  # Ctrl-C, after the call
+            if handle.value:
+                self.bridge.txm_release(handle.value)
+            raise
         if code == E_MEMORY:
             return None
         raise self._error(err)

@@ -225,9 +225,12 @@ static int32_t report_failure(txm_instance *in, txm_error *err)
     return TXM_OK;
 }
 
+/* Tells of the failure by what it has spoiled: a later call that has nothing to do with it need not. */
 static int32_t fail_poisoned(txm_instance *in, const txm_buffer *b, const char *what, txm_error *err)
 {
-    const txm_failure *f = failure_of(in, b->poison);
+    txm_failure *f = failure_of(in, b->poison);
+    if (f)
+        f->reported = 1;
     fail(err, TXM_E_POISONED, f ? f->error_code : 0, "%s: its value was to be written by a command "
          "buffer that failed: %s", what, f ? f->message : "(the reason is no longer kept)");
     if (err) {

@@ -6,6 +6,7 @@ Which index was out of range is known on the GPU only: a kernel then sets a bit 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 import time
@@ -30,7 +31,7 @@ class Status:
         self.inst = inst
         self.buffer = inst.alloc(4 * self.SLOTS, host=True)
         inst.write(self.buffer, bytes(4 * self.SLOTS))
-        self._lock = threading.Lock()
+        self._lock, self._mending = threading.Lock(), threading.RLock()
         self._messages: dict[int, tuple[int, Errors]] = {}  # slot -> (stamp, what to raise for each bit)
         self._next = 0
 
@@ -73,6 +74,29 @@ class Status:
     def pending(self) -> bool:
         """Whether any dispatch still has to be looked at."""
         return bool(self._messages)
+
+    def mend(self) -> None:
+        """After a command buffer failed: words that it has spoiled serve again, and what others have noted in them is raised.
+
+        The results of dispatches that failed with it are spoiled themselves, which is told where they are read."""
+        with self._mending:
+            self.inst.failed = False
+            try:
+                if not self.inst.info(self.buffer).poison:
+                    return
+                with self._lock:
+                    done = sorted((stamp, slot) for slot, (stamp, _) in self._messages.items() if stamp)
+                self.inst.wait_buffer(self.buffer, WRITE)  # nobody writes a word now: who reads one is refused until it is mended
+                flags = memoryview(ctypes.string_at(self.inst.info(self.buffer).contents, 4 * self.SLOTS)).cast("I")
+                self.inst.write(self.buffer, bytes(4 * self.SLOTS))
+            except BaseException:
+                self.inst.failed = True
+                raise
+            with self._lock:
+                found = [(flags[slot], self._messages.pop(slot)[1]) for _, slot in done if slot in self._messages]
+        for flag, errors in found:
+            if flag:
+                raise errors[(flag & -flag).bit_length() - 1]
 
     def check(self) -> None:
         """After a wait: raise what completed kernels have found, the oldest first."""

@@ -256,3 +256,17 @@ def test_caches_are_bounded(metal):
     finally:
         metal.txm_test_knob(b"pipelines", 2048)
         metal.txm_test_knob(b"libraries", 512)
+
+
+def test_who_reads_a_spoiled_buffer_was_told(inst, run, stand_in):
+    """The next call, which has nothing to do with the failure, is not told again."""
+    a, fine = inst.alloc(4 * N), inst.alloc(4 * N)
+    run("fill", fine, value=4)
+    inst.synchronize()
+    failing(run, inst, stand_in, 2, [a], label="the guilty kernel")
+    with pytest.raises(MetalError, match="the guilty kernel"):
+        inst.read(a)
+    assert ints(inst, fine)[0] == 4
+    run("fill", fine, value=5)
+    inst.synchronize()
+    assert ints(inst, fine)[0] == 5

@@ -2,8 +2,10 @@
 
 import concurrent.futures
 import copy
+import gc
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -267,3 +269,49 @@ def test_doctor_tells_the_bridge_and_the_devices():
     assert "metal:0" in facts and "working set" in facts["metal:0"]
     tx.eval(tx.ones(3, device="metal") + 1.0)
     assert tx.metal.doctor()["metal:0 in use"]["dispatches"] > 0
+
+
+def test_ctrl_c_at_any_line_of_the_allocator_leaves_no_buffer_behind(metal):
+    """Python may raise KeyboardInterrupt at a call and after one: each of these in turn, while buffers are made and given back."""
+    backend = tx.device("metal").backend
+    seen, when = 0, 0
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if "tensorx" not in frame.f_code.co_filename or frame.f_code.co_name not in ("alloc", "try_alloc", "release", "free", "inst"):
+            return None
+        if event == "call" or event == "line" and frame.f_code.co_name != "alloc":
+            seen += 1
+            if seen == when:
+                raise KeyboardInterrupt
+        return trace
+
+    def driver():
+        return backend._inst.stats()["live"]
+
+    def held():
+        gc.collect()
+        stats = tx.memory.stats("metal")  # gives back what nobody holds
+        return stats["live"], driver()
+
+    x = tx.zeros(3, device="metal")
+    tx.eval(x)
+    before, old = held(), sys.gettrace()
+    interrupted = 0
+    for when in range(1, 40):
+        seen = 0
+        try:
+            sys.settrace(trace)
+            try:
+                y = tx.ones(5000, device="metal")
+                del y
+                z = tx.full((5000,), 2.0, device="metal")
+            finally:
+                sys.settrace(old)
+            del z
+            if seen < when:
+                break
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert held() == before, when
+    assert interrupted > 5

@@ -285,6 +285,41 @@ def test_a_failure_met_by_a_program_leaves_its_operands(stand_in):
         lost.tolist()
 
 
+def test_indexing_goes_on_after_a_failure_of_its_command_buffer(stand_in):
+    """The words in which kernels note a bad index outlive an op: spoiled once, they serve again."""
+    x, index = tx.arange(8.0), tx.asarray([7, 0])
+    assert x[index].tolist() == [7.0, 0.0]
+    stand_in.set(inject=2, inject_count=1)
+    lost = x[index]
+    with pytest.raises(tx.MetalError, match="gather"):
+        lost.tolist()
+    assert x[1].item() == 1.0  # nor is anybody told again
+    for _ in range(2):
+        assert x[index].tolist() == [7.0, 0.0]
+    with pytest.raises(IndexError):
+        x[tx.asarray([8])].tolist()
+    tx.synchronize()
+
+
+def test_an_index_error_is_told_though_a_later_command_buffer_fails(stand_in):
+    x = tx.arange(8.0)
+    bad, good = tx.asarray([8]), tx.asarray([1])
+    tx.eval(x, bad, good)
+    x[good].tolist()
+    inst = tx.device("metal").backend.inst
+    wrong = x[bad]
+    stamp = inst.commit()
+    while inst.stats()["horizon"] <= stamp:
+        pass
+    stand_in.set(inject=2, inject_count=1)
+    lost = x[good]
+    with pytest.raises(tx.MetalError):
+        lost.tolist()
+    with pytest.raises(IndexError):
+        tx.zeros(3).tolist(), x[good].tolist(), wrong.tolist()
+    assert x[good].tolist() == [1.0]
+
+
 def test_a_kernel_that_does_not_compile_changes_nothing(stand_in):
     x = tx.ones(64)
     tx.eval(x)
