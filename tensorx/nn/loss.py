@@ -6,7 +6,7 @@ import math
 
 import tensorx as tx
 from tensorx import _core
-from tensorx.errors import DTypeError, ShapeError
+from tensorx.errors import DeviceMismatchError, DTypeError, ShapeError
 from tensorx.ops._record import record
 
 __all__ = [
@@ -174,6 +174,11 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 def _nll(op, logp, logits, target, weight, ignore_index, reduction, axis, smoothing):
     """From logp or, without smoothing, from logits."""
     values = logits if logp is None else logp
+    for name, other in (("target", target), ("weight", weight)):
+        if other is not None and other.device != values.device:
+            raise DeviceMismatchError(
+                f"{op}: the input is on {values.device} and the {name} on {other.device}; all must be on one device: move the {name} with .to('{values.device}')"
+            )
     index, kept = _index(op, values.shape[axis], target, ignore_index)
     if logp is None:
         loss = _class_loss(op, logits, index, axis)

@@ -139,3 +139,14 @@ def test_targets_of_small_unsigned_integers(device, ignored):
         assert np.isclose(F.nll_loss(tx.log_softmax(tx.asarray(x), axis=1), t, ignore_index=ignored).item(), losses[kept].mean())
         with pytest.raises(IndexError, match="out of range for 5 classes"):
             F.cross_entropy(tx.asarray(x), tx.asarray(np.array([0, 1, 5, 1], np.uint8)), ignore_index=ignored).item()
+
+
+@pytest.mark.metal
+@pytest.mark.parametrize("here, there", [("metal", "cpu"), ("cpu", "metal")])
+def test_targets_and_weights_of_another_device(metal, here, there):
+    x, target, weight = (t.to(here) for t in (tx.zeros((2, 3), device="cpu"), tx.asarray([0, 2], device="cpu"), tx.ones(3, device="cpu")))
+    for make in (F.cross_entropy, F.nll_loss):
+        with pytest.raises(tx.DeviceMismatchError, match=r"input is on .* and the target on .*move the target"):
+            make(x, target.to(there))
+        with pytest.raises(tx.DeviceMismatchError, match=r"input is on .* and the weight on .*move the weight"):
+            make(x, target, weight=weight.to(there))
