@@ -41,7 +41,7 @@ def linear(input, weight, bias=None):
 def _linear(op, x, weight, bias):
     if not isinstance(x, _core.Tensor):
         raise DTypeError(f"{op}: the input must be a tensor, got {type(x).__name__}; use tx.asarray")
-    if x.dtype is not weight.dtype or x.device is not weight.device:
+    if x.dtype is not weight.dtype or x.device is not weight.device or bias is not None and bias.device is not x.device:
         fits(op, x, ("the weight", weight), ("the bias", bias))
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:

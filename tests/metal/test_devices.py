@@ -315,3 +315,11 @@ def test_ctrl_c_at_any_line_of_the_allocator_leaves_no_buffer_behind(metal):
             interrupted += 1
         assert held() == before, when
     assert interrupted > 5
+
+
+@pytest.mark.parametrize("here, there", [("metal", "cpu"), ("cpu", "metal")])
+def test_linear_refuses_a_bias_of_another_device(here, there):
+    """It was read where it is, without a wait."""
+    x, w = tx.ones((2, 3), device=here), tx.ones((4, 3), device=here)
+    with pytest.raises(tx.DeviceMismatchError, match="linear: the input is on .* and the bias on"):
+        tx.nn.functional.linear(x, w, tx.ones(4, device=there))
