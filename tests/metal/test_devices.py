@@ -319,7 +319,7 @@ def test_ctrl_c_at_any_line_of_the_allocator_leaves_no_buffer_behind(metal):
 
 @pytest.mark.parametrize("here, there", [("metal", "cpu"), ("cpu", "metal")])
 def test_linear_refuses_a_bias_of_another_device(here, there):
-    """It was read where it is, without a wait."""
+    """All operands are on one device: the host reads no bias on the GPU, though it could."""
     x, w = tx.ones((2, 3), device=here), tx.ones((4, 3), device=here)
     with pytest.raises(tx.DeviceMismatchError, match="linear: the input is on .* and the bias on"):
         tx.nn.functional.linear(x, w, tx.ones(4, device=there))
