@@ -344,9 +344,10 @@ class _Window:
 
 def _live():
     import tensorx as tx
+    from tensorx.device import opened
 
     out = {}
-    for d in tx.devices():
+    for d in dict.fromkeys([*tx.devices(), *opened()]):  # further instances of a GPU, too
         if d.type == "cpu" or getattr(d.backend, "used", True):
             out[d.name] = tx.memory.stats(d)["live"]
     return out

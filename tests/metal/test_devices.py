@@ -323,3 +323,14 @@ def test_linear_refuses_a_bias_of_another_device(here, there):
     x, w = tx.ones((2, 3), device=here), tx.ones((4, 3), device=here)
     with pytest.raises(tx.DeviceMismatchError, match="linear: the input is on .* and the bias on"):
         tx.nn.functional.linear(x, w, tx.ones(4, device=there))
+
+
+@pytest.mark.metal
+def test_a_recorder_counts_every_instance(metal):
+    other = tx.metal.open(0)
+    x = tx.ones(1000, device=other)
+    tx.eval(x)
+    with tx.memory.record() as r:
+        y = tx.ones(500, device=other)
+        tx.eval(y)
+    assert r.end[other.name] - r.start[other.name] == 2000 and f"{other.name}: " in r.report()
