@@ -220,7 +220,7 @@ def counted(work):
 
 @pytest.mark.metal
 @pytest.mark.parametrize("name", KINDS)
-def test_one_dispatch_and_nothing_else(name):
+def test_one_dispatch_and_nothing_else_waits_for_nothing(name):
     make, parameters, kinds, _ = KINDS[name]
     for dtype in kinds:
         make(*parameters[0], (5,), dtype=dtype, device="metal", generator=at(0))
@@ -232,7 +232,7 @@ def test_one_dispatch_and_nothing_else(name):
 
 @pytest.mark.metal
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_one_dispatch_in_place(name):
+def test_one_dispatch_in_place_waits_for_nothing(name):
     for view in (lambda x: x, lambda x: x[:, 1:]):
         x = view(tx.zeros((6, 9), device="metal"))
         getattr(x, name)(*IN_PLACE[name][0])
@@ -244,7 +244,7 @@ def test_one_dispatch_in_place(name):
 
 
 @pytest.mark.metal
-def test_one_dispatch_in_the_layers():
+def test_one_dispatch_in_the_layers_waits_for_nothing():
     x = tx.ones((7, 8), device="metal")
     tx.eval(x)
     for make, most in ((lambda: F.dropout(x, 0.5), 2), (lambda: F.alpha_dropout(x, 0.5, training=True), 2), (lambda: random.categorical(x), 2),
